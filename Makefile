@@ -1,0 +1,43 @@
+# make reproduce   set up .venv from the lock file and run the whole study (about 20 minutes)
+# make test        set up and run the tests
+# make test-full   the same with the slow tests
+# make env         set up .venv only
+# make lock        rewrite the lock file after pyproject.toml changed
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PROFILE ?= small
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: env reproduce test test-full lint lock clean
+
+env: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+reproduce: env
+	$(BIN)/rubricnb reproduce --profile $(PROFILE)
+
+test: env lint
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-full: env lint
+	$(BIN)/python -m pytest
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+lock:
+	$(PYTHON) -m pip install --quiet uv
+	$(PYTHON) -m uv pip compile --universal --python-version 3.11 --all-extras \
+	  --no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

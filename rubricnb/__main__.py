@@ -1,0 +1,5 @@
+"""`python -m rubricnb` is the `rubricnb` command."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,34 @@
+"""The `rubricnb` command: one file a command here, each a thin layer over plain functions."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ..errors import RubricNBError
+
+app = typer.Typer(
+    name="rubricnb",
+    help="Rubrics for agent trajectories, step credit, and training with it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Keep sub-commands even while there is only one."""
+
+
+def main() -> None:
+    """Run the command; an expected error is one line on stderr and exit status 1."""
+    try:
+        app()
+    except RubricNBError as e:
+        print(f"rubricnb: {e}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("rubricnb: interrupted; what was finished is kept", file=sys.stderr)
+        sys.exit(130)
