@@ -1,0 +1,27 @@
+"""Judges: the five phases from rollouts to cited verdicts, over any endpoint or function.
+
+Names are looked up on first use, so that reading a reply does not import an HTTP client.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "Call": "protocol",
+    "CallableJudge": "protocol",
+    "Judge": "protocol",
+    "Reply": "protocol",
+    "Usage": "protocol",
+}
+
+__all__ = [*_WHERE]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module 'rubricnb.judge' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
