@@ -14,11 +14,12 @@ export OMP_NUM_THREADS ?= 1
 
 env: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock pyproject.toml
+$(VENV)/.installed: requirements.lock requirements-nodeps.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-nodeps.txt
+	$(BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
 reproduce: env
@@ -34,10 +35,15 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# What torch itself needs for CUDA is left out: torch's own metadata pins it where its CUDA build
+# is installed, and a CPU build does not want 3 GB of it.
 lock:
-	$(PYTHON) -m pip install --quiet uv
-	$(PYTHON) -m uv pip compile --universal --python-version 3.11 --all-extras \
-	  --no-emit-index-url --no-header --output-file requirements.lock pyproject.toml
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	  --no-emit-index-url --no-annotate --no-header pyproject.toml \
+	  | grep -v -E '^(nvidia-|cuda-|triton)' > requirements.lock.part
+	mv requirements.lock.part requirements.lock
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info
