@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WANTED = PROJECT["dependencies"] + sum(PROJECT["optional-dependencies"].values(), [])
+WANTED = [*PROJECT["dependencies"], *chain(*PROJECT["optional-dependencies"].values())]
 
 
 def name(requirement: str) -> str:
