@@ -1,1 +1,38 @@
 """Worlds that agents act in, and the offline judge of the bundled one. No torch, no plotly."""
+
+from .base import Episode, Evaluation, StepResult, World, WorldTask
+from .demonstrator import CLEAN, NOISY, Faults, demonstrate
+from .desk import DESKS, MAX_TURNS, Desk, LibraryDesk, OrdersDesk, desk_of
+from .engine import DeskEpisode, Noise, Turn
+from .lexicon import LEXICONS, Lexicon, vocabulary
+from .pools import POOLS, Pool, warm_up_tasks
+from .transcript import as_task, as_trajectory
+
+__all__ = [
+    "CLEAN",
+    "DESKS",
+    "LEXICONS",
+    "MAX_TURNS",
+    "NOISY",
+    "POOLS",
+    "Desk",
+    "DeskEpisode",
+    "Episode",
+    "Evaluation",
+    "Faults",
+    "Lexicon",
+    "LibraryDesk",
+    "Noise",
+    "OrdersDesk",
+    "Pool",
+    "StepResult",
+    "Turn",
+    "World",
+    "WorldTask",
+    "as_task",
+    "as_trajectory",
+    "demonstrate",
+    "desk_of",
+    "vocabulary",
+    "warm_up_tasks",
+]
