@@ -1,0 +1,255 @@
+"""What every credit rule shares: argument checks, reward, dropout and the group's advantage.
+
+This module knows no rule. Ragged groups stand side by side in one array: ``group_G`` names each
+rollout's group, in any order, and nothing here loops over rollouts or groups.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import CreditError
+
+Array = NDArray[np.float64]
+
+
+def offender(name: str, array: NDArray, bad: NDArray[np.bool_], want: str) -> None:
+    """Raise CreditError naming the first entry of ``array`` where ``bad`` holds, if any."""
+    if bad.any():
+        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        where = ", ".join(str(int(i)) for i in at)
+        raise CreditError(f"want {want}; got {name}[{where}] = {array[at]}")
+
+
+def as_floats(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """The value as float64 with that shape (None: any length), or CreditError."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as e:
+        raise CreditError(f"want {name} as a rectangular array of numbers; got {e}") from None
+    check_shape(name, array, shape)
+    return array
+
+
+def check_shape(name: str, array: NDArray, shape: tuple[int | None, ...]) -> None:
+    """Raise CreditError unless the array has that shape (None: any length)."""
+    fits = array.ndim == len(shape) and all(
+        w is None or w == g for w, g in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        want = "(" + ", ".join("any" if w is None else str(w) for w in shape) + ")"
+        raise CreditError(f"want {name} of shape {want}; got {array.shape}")
+
+
+def as_counts(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """The value as finite float64 >= 0 with that shape; CreditError names the first offender."""
+    array = as_floats(name, value, shape)
+    # Two reductions instead of three masks: NaN fails both comparisons.
+    if array.size and not (array.min() >= 0 and array.max() < np.inf):
+        offender(name, array, ~(np.isfinite(array) & (array >= 0)), f"finite {name} >= 0")
+    return array
+
+
+def as_finite(
+    name: str, value: ArrayLike, shape: tuple[int | None, ...], *, nan: bool = False
+) -> Array:
+    """The value as float64 without infinities, and without NaN unless ``nan``."""
+    array = as_floats(name, value, shape)
+    bad = np.isinf(array) if nan else ~np.isfinite(array)
+    offender(name, array, bad, f"finite {name}" + (" or NaN where there is none" if nan else ""))
+    return array
+
+
+def choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Raise CreditError unless the option is one of the allowed values."""
+    if value not in allowed:
+        raise CreditError(f"want {name} in {allowed}; got {value!r}")
+
+
+def number(name: str, value: float, low: float = -np.inf, high: float = np.inf) -> float:
+    """The option as a finite number in [low, high], or CreditError."""
+    if not (np.isscalar(value) and np.isfinite(value) and low <= value <= high):
+        raise CreditError(f"want {name} a finite number in [{low}, {high}]; got {value!r}")
+    return float(value)
+
+
+def group_index(G: int, group_G: ArrayLike | None, group_P: ArrayLike | None = None) -> NDArray:
+    """(G,) int64 group numbers 0..P-1, from labels per rollout or from group sizes."""
+    if group_G is not None and group_P is not None:
+        raise CreditError("want group_G (a label a rollout) or group_P (sizes); got both")
+    if group_P is not None:
+        sizes = as_counts("group_P", group_P, (None,)).astype(np.int64)
+        if sizes.sum() != G:
+            raise CreditError(f"want group_P, the sizes, to sum to {G} rollouts; got {sizes.sum()}")
+        return np.repeat(np.arange(len(sizes)), sizes)
+    if group_G is None:
+        return np.zeros(G, dtype=np.int64)
+    labels = np.asarray(group_G)
+    check_shape("group_G", labels, (G,))
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+
+
+def as_verdicts(verdict_GK: ArrayLike) -> Array:
+    """Verdicts as (G, K) floats in {+1, -1, 0, NaN}, or CreditError naming the first offender."""
+    v = as_floats("verdict_GK", verdict_GK, (None, None))
+    bad = ~(np.isnan(v) | (v == 0) | (np.abs(v) == 1))
+    offender("verdict_GK", v, bad, "verdicts +1, -1, 0, or NaN where the judgement failed")
+    return v
+
+
+def rubric_reward(verdict_GK: ArrayLike) -> Array:
+    """Return each rollout's rubric reward: passes minus fails over passes plus fails.
+
+        R[g] = (p[g] - f[g]) / (p[g] + f[g]),   p, f counted over verdicts +1 and -1
+
+    Not-applicable and failed judgements enter neither count. Law: R is in [-1, 1], and a rollout
+    where nothing applied has R = 0, but NaN if one of its judgements failed: then it is ungraded.
+    Apply ``discriminative`` to the columns first.
+
+    Args:
+        verdict_GK: (G, K), +1 pass, -1 fail, 0 not applicable, NaN judgement failed.
+    Returns:
+        (G,), unitless, in [-1, 1] or NaN.
+    Raises:
+        CreditError: a verdict is another number, or the array is not (G, K).
+    Reference: DRACO (arXiv 2609.04094) Eq. 3. NaN for the failed judgement is ours.
+
+    >>> rubric_reward([[1, 1, -1], [0, 0, 0], [0, float("nan"), 0]]).round(3).tolist()
+    [0.333, 0.0, nan]
+    """
+    v = as_verdicts(verdict_GK)
+    p, f = (v == 1).sum(axis=1), (v == -1).sum(axis=1)
+    reward = (p - f) / np.maximum(p + f, 1)
+    return np.where((p + f == 0) & np.isnan(v).any(axis=1), np.nan, reward)
+
+
+def discriminative(verdict_GK: ArrayLike) -> NDArray[np.bool_]:
+    """Return the mask of criteria that some rollout of the group failed.
+
+        keep[k] = any_g verdict[g, k] = -1
+
+    Law: a criterion that everyone passes or to which nobody's rollout applies is dropped; one
+    that everybody fails is kept. A failed judgement is not a fail.
+
+    Args:
+        verdict_GK: (G, K) verdicts of one group, as for ``rubric_reward``.
+    Returns:
+        (K,) bool; the caller applies it: ``verdict_GK[:, discriminative(verdict_GK)]``.
+    Raises:
+        CreditError: as ``rubric_reward``.
+    Reference: DRACO section 3.2 ("discriminative dropout").
+
+    >>> discriminative([[1, -1, 0, -1], [1, 1, 0, -1]]).tolist()
+    [False, True, False, True]
+    """
+    return (as_verdicts(verdict_GK) == -1).any(axis=0)
+
+
+def group_advantage(
+    reward_G: ArrayLike,
+    *,
+    ddof: int = 1,
+    eps: float = 1e-6,
+    group_G: ArrayLike | None = None,
+    group_P: ArrayLike | None = None,
+    single: str = "zero",
+) -> Array:
+    """Return GRPO's advantage: each reward standardised within its group.
+
+        A[g] = (R[g] - mean(R)) / (std(R) + eps)
+
+    Laws: equal rewards give exactly 0 at any eps, 0 included; a rollout without a reward (NaN)
+    gets 0 and does not move its siblings; a group with fewer than two graded rollouts gets 0 and
+    a warning; adding a constant to a group's rewards changes nothing.
+
+    Args:
+        reward_G: (G,), finite, or NaN where the rollout is ungraded.
+        ddof: 1 divides the sum of squares by n - 1 (torch.std, verl), 0 by n.
+        eps: >= 0, added to the standard deviation.
+        group_G: (G,) labels of the groups, in any order; default: one group.
+        group_P: (P,) sizes of groups that stand one after the other; instead of group_G.
+        single: a lone graded rollout gets "zero", or its own "reward" (verl's mean 0, std 1).
+    Returns:
+        (G,), unitless.
+    Raises:
+        CreditError: a reward is infinite, or an option is out of range.
+    Reference: DRACO Eq. 1, which has no eps and no ddof; both defaults are verl's.
+
+    >>> group_advantage([1.0, 0.0, float("nan"), 5.0, 5.0], group_P=[3, 2], eps=0).round(4).tolist()
+    [0.7071, -0.7071, 0.0, 0.0, 0.0]
+    """
+    R = as_finite("reward_G", reward_G, (None,), nan=True)
+    choice("ddof", ddof, (0, 1))
+    choice("single", single, ("zero", "reward"))
+    g = group_index(len(R), group_G, group_P)
+    A, lone = standardise(R, g, ddof=ddof, eps=number("eps", eps, 0))
+    if single == "reward":
+        return np.where(lone, R, A)
+    if np.bincount(g[np.isfinite(R)], minlength=g.max(initial=-1) + 1).min(initial=2) < 2:
+        warnings.warn("groups with fewer than 2 graded rollouts get advantage 0", stacklevel=2)
+    return A
+
+
+def standardise(
+    value_N: Array, bucket_N: NDArray, *, ddof: int, eps: float, scale: bool = True
+) -> tuple[Array, NDArray[np.bool_]]:
+    """(value - bucket mean) / (bucket std + eps), and which entries stand alone in their bucket.
+
+    NaN entries get 0 and move nothing; buckets of one, or of equal values, give exactly 0.
+    ``scale=False`` centres only.
+    """
+    graded = np.isfinite(value_N)
+    b, x = bucket_N[graded], value_N[graded]
+    size = int(bucket_N.max(initial=-1)) + 1
+    n = np.bincount(b, minlength=size)
+    low, high = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(low, b, x)
+    np.maximum.at(high, b, x)
+    # Equal values may miss their own mean by an ulp, so they are told by min = max.
+    spread = (n > 1) & (high > low)
+    centred = x - (np.bincount(b, x, size) / np.maximum(n, 1))[b]
+    out = np.zeros(len(value_N))
+    if scale:
+        # Divided by the range first, so that squares of tiny spreads do not underflow.
+        unit = np.where(spread, high - low, 1.0)
+        square = np.bincount(b, (centred / unit[b]) ** 2, size) / np.maximum(n - ddof, 1)
+        std = np.where(spread, unit * np.sqrt(square), 1.0)
+        centred = centred / (std + eps)[b]
+    out[graded] = np.where(spread[b], centred, 0.0)
+    lone = np.zeros(len(value_N), dtype=bool)
+    lone[graded] = n[b] == 1
+    # + 0.0 turns -0.0 into 0.0: saved tables are compared as text.
+    return out + 0.0, lone
+
+
+def per_token(credit_GS: ArrayLike, step_GT: ArrayLike, dtype: Any = np.float32) -> NDArray:
+    """Return the credit of every token, from the credit of its step.
+
+        out[g, t] = credit[g, step[g, t] - 1];   0 where step[g, t] = 0 (gap, echo, padding)
+
+    Args:
+        credit_GS: (G, S) per-token credit of each step.
+        step_GT: (G, T) int, the 1-based step that a token belongs to, 0 for none.
+        dtype: of the result; float32 as trainers want it.
+    Returns:
+        (G, T), unitless.
+    Raises:
+        CreditError: a step number is not in 0..S.
+
+    >>> per_token([[1.5, 0.75]], [[1, 1, 0, 2, 2, 2, 2, 0]]).tolist()
+    [[1.5, 1.5, 0.0, 0.75, 0.75, 0.75, 0.75, 0.0]]
+    """
+    credit = as_floats("credit_GS", credit_GS, (None, None))
+    step = np.asarray(step_GT)
+    check_shape("step_GT", step, (len(credit), None))
+    G, S = credit.shape
+    if step.size and (step.min() < 0 or step.max() > S):
+        offender("step_GT", step, (step < 0) | (step > S), f"steps 1..{S}, or 0 for none")
+    table = np.zeros((G, S + 1), dtype=dtype)
+    table[:, 1:] = credit
+    flat = step + np.arange(0, G * (S + 1), S + 1, dtype=np.int32)[:, None]
+    return table.ravel().take(flat)
