@@ -1,0 +1,52 @@
+"""Figures as values: pure functions from values and arrays to ``go.Figure``.
+
+Each figure carries a text form (:func:`fig_text`), a description and the table of what it plots.
+
+    timeline          one rollout: step totals, per-token credit, lengths, citations
+    rules             credit rules side by side on one rollout
+    heatmap           a group's rollouts x steps
+    verdict_matrix    criteria x rollouts, with citations
+    flow              from criteria to the steps that they cite
+    transcript        the text itself, coloured by credit (HTML)
+    curves            training curves with seed bands
+    pass_and_inert    pass rate and inert credit over training
+    consistency       pass^k over pass@k
+    cost              cost against success
+    by_kind           mean credit by type of step
+    save, save_page   JSON, offline HTML, text and CSV
+    themed            the same figure in light or dark
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "fig_text": "base",
+    "themed": "base",
+    "text_table": "base",
+    "timeline": "rollout",
+    "rules": "rollout",
+    "heatmap": "group",
+    "verdict_matrix": "group",
+    "flow": "group",
+    "transcript": "coloured",
+    "curves": "training",
+    "pass_and_inert": "training",
+    "consistency": "training",
+    "cost": "training",
+    "by_kind": "training",
+    "save": "saving",
+    "save_page": "saving",
+    "page": "saving",
+}
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
