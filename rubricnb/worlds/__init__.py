@@ -5,7 +5,8 @@ from .demonstrator import CLEAN, NOISY, Faults, demonstrate
 from .desk import DESKS, MAX_TURNS, Desk, LibraryDesk, OrdersDesk, desk_of
 from .engine import DeskEpisode, Noise, Turn
 from .lexicon import LEXICONS, Lexicon, vocabulary
-from .pools import POOLS, Pool, warm_up_tasks
+from .pools import POOLS, warm_up_tasks
+from .templates import Pool
 from .transcript import as_task, as_trajectory
 
 __all__ = [

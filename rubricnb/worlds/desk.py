@@ -10,8 +10,9 @@ from ..errors import WorldError
 from .base import WorldTask
 from .engine import DeskEpisode, Noise
 from .lexicon import LEXICONS
-from .pools import POOLS, Pool, make_pool
+from .pools import POOLS, make_pool
 from .schemas import chat_prompt, system_prompt, tool_schemas
+from .templates import Pool
 
 MAX_TURNS = 24
 
@@ -73,7 +74,10 @@ class OrdersDesk(Desk):
     """Customers, orders and payments: 12 tools, the desk that RL trains on."""
 
     lexicon_name = "orders"
-    splits = ("train", "dev", "dev_challenge", "test_normal", "test_challenge")
+    splits = (
+        *("train", "dev", "dev_challenge", "test_normal", "test_challenge"),
+        *("long_train", "long_dev", "long_test"),
+    )
 
 
 class LibraryDesk(Desk):
