@@ -32,3 +32,7 @@ def main() -> None:
     except KeyboardInterrupt:
         print("rubricnb: interrupted; what was finished is kept", file=sys.stderr)
         sys.exit(130)
+
+
+# Each command registers itself with the app above when it is imported.
+from . import import_  # noqa: E402, F401
