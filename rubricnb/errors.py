@@ -20,6 +20,10 @@ class JudgeError(RubricNBError):
     """A judge could not be called, or may not be called further."""
 
 
+class CallError(JudgeError):
+    """One call got no usable answer (deadline, refusal, garbage); other calls may fare better."""
+
+
 class QuotaError(JudgeError):
     """The endpoint says that the account's quota or credit is used up: no retry will help."""
 

@@ -12,6 +12,7 @@ _WHERE = {
     "Judge": "protocol",
     "Reply": "protocol",
     "Usage": "protocol",
+    "read_call": "shown",
 }
 
 __all__ = [*_WHERE]
