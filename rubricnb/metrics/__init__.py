@@ -32,7 +32,14 @@ from .intervals import (
     t_interval,
 )
 from .overlap import Overlap, overlap, turnover
-from .passk import pass_at_k, pass_hat_k, retention, scenario_success
+from .passk import (
+    pass_at_k,
+    pass_at_k_tasks,
+    pass_hat_k,
+    pass_hat_k_tasks,
+    retention,
+    scenario_success,
+)
 from .votes import VoteRates, all_err, error_correlation, unanimity_rates
 
 __all__ = [
@@ -61,8 +68,10 @@ __all__ = [
     "overlap",
     "paired_difference",
     "pass_at_k",
+    "pass_at_k_tasks",
     "pass_fraction",
     "pass_hat_k",
+    "pass_hat_k_tasks",
     "q_spread",
     "retention",
     "scenario_success",

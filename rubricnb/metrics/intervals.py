@@ -184,16 +184,24 @@ def cluster_bootstrap(
         raise CreditError(
             f"want finite values, one cluster each, {len(cluster_N)}; got shape {v.shape}"
         )
+    _check_level(level)
     rows = cluster_rows(cluster_N)
     total = np.array([v[r].sum() for r in rows])
     size = np.array([r.size for r in rows])
-    return bootstrap_clusters(
-        lambda i: total[i].sum() / size[i].sum(),
-        len(rows),
-        level=level,
-        resamples=resamples,
-        seed=seed,
-    )
+    mean = float(v.mean())
+    if len(rows) == 1:
+        return Interval(mean, float("nan"), float("nan"), 1, level)
+    drawn = stats.bootstrap(
+        (total, size),
+        lambda t, n, axis: t.sum(axis=axis) / n.sum(axis=axis),
+        paired=True,
+        n_resamples=resamples,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).bootstrap_distribution
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(mean, float(low), float(high), len(rows), level)
 
 
 def checkpoint_spread(value_C: ArrayLike, last: int = 3) -> tuple[float, float]:

@@ -33,6 +33,26 @@ def _counts(success_NR: ArrayLike, k: int) -> tuple[NDArray[np.float64], int]:
     return s.sum(axis=1), s.shape[1]
 
 
+def pass_hat_k_tasks(success_NR: ArrayLike, k: int) -> NDArray[np.float64]:
+    """Return C(c, k) / C(R, k) of each task, (N,): what ``pass_hat_k`` averages.
+
+    >>> pass_hat_k_tasks([[1, 1, 0], [1, 1, 1]], 2)
+    array([0.33333333, 1.        ])
+    """
+    c, runs = _counts(success_NR, k)
+    return comb(c, k) / comb(runs, k)
+
+
+def pass_at_k_tasks(success_NR: ArrayLike, k: int) -> NDArray[np.float64]:
+    """Return 1 - C(R - c, k) / C(R, k) of each task, (N,): what ``pass_at_k`` averages.
+
+    >>> pass_at_k_tasks([[1, 0, 0], [0, 0, 0]], 2)
+    array([0.66666667, 0.        ])
+    """
+    c, runs = _counts(success_NR, k)
+    return 1 - comb(runs - c, k) / comb(runs, k)
+
+
 def pass_hat_k(success_NR: ArrayLike, k: int) -> float:
     """Return pass^k: the chance that k runs of a task, drawn without replacement, all succeed.
 
@@ -53,8 +73,7 @@ def pass_hat_k(success_NR: ArrayLike, k: int) -> float:
     >>> pass_hat_k([[1, 1, 0], [1, 1, 1]], 2)
     0.6666666666666666
     """
-    c, runs = _counts(success_NR, k)
-    return float(np.mean(comb(c, k) / comb(runs, k)))
+    return float(pass_hat_k_tasks(success_NR, k).mean())
 
 
 def pass_at_k(success_NR: ArrayLike, k: int) -> float:
@@ -78,8 +97,7 @@ def pass_at_k(success_NR: ArrayLike, k: int) -> float:
     >>> pass_at_k([[1, 0, 0], [0, 0, 0]], 2)
     0.33333333333333337
     """
-    c, runs = _counts(success_NR, k)
-    return float(np.mean(1 - comb(runs - c, k) / comb(runs, k)))
+    return float(pass_at_k_tasks(success_NR, k).mean())
 
 
 def scenario_success(

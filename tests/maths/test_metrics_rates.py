@@ -175,3 +175,9 @@ def test_the_spread_over_checkpoints_takes_the_last_ones():
     mean, sd = checkpoint_spread([0.5])
     assert mean == 0.5
     assert math.isnan(sd)
+
+
+def test_a_statistic_of_one_cluster_has_no_interval():
+    one = bootstrap_clusters(lambda i: 0.25, 1)
+    assert one.mean == 0.25
+    assert math.isnan(one.low)
