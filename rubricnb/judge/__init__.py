@@ -13,6 +13,9 @@ _WHERE = {
     "Reply": "protocol",
     "Usage": "protocol",
     "read_call": "shown",
+    "read_criteria": "criteria",
+    "read_steps": "citations",
+    "read_verdicts": "reading",
 }
 
 __all__ = [*_WHERE]
