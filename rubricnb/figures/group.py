@@ -11,6 +11,7 @@ from ..errors import CreditError
 from ..rubric import FailedJudgement, GradedGroup, Judgement, Label
 from ..trajectory import Group
 from .base import BLUE, GREY, VERMILION, YELLOW, empty, finish, label, number, short
+from .rollout import step_ticks
 
 MARK = {"pass": "✓", "fail": "✗", "not_applicable": "–", "failed": "?"}
 WORD = {
@@ -91,7 +92,8 @@ def heatmap(
         coloraxis={"cmin": -span, "cmax": span, "colorbar": {"title": {"text": what}}},
     )
     fig.update_yaxes(autorange="reversed", showgrid=False, zeroline=False)
-    fig.update_xaxes(title_text="step", showgrid=False, zeroline=False)
+    fig.update_xaxes(title_text="step", zeroline=False)
+    step_ticks(fig, z.shape[1])
     g, s = np.nonzero(tokens > 0)
     return finish(
         fig,

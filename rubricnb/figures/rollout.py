@@ -104,7 +104,7 @@ def timeline(
     fig.update_yaxes(title_text="a token", row=2, col=1)
     fig.update_yaxes(title_text=unit, row=3, col=1)
     fig.update_xaxes(title_text="step", row=3, col=1)
-    _step_ticks(fig, n)
+    step_ticks(fig, n)
     fig.update_layout(bargap=0.15 if n < 120 else 0)
     return finish(
         fig,
@@ -152,7 +152,15 @@ def _citations(
         )
 
 
-def _step_ticks(fig: go.Figure, n: int) -> None:
+def _span(rows: Sequence[np.ndarray]) -> list[float]:
+    """One axis range for all rows: from their lowest to their highest finite value, with 0."""
+    every = np.concatenate([[0.0], *(r[np.isfinite(r)] for r in rows)])
+    low, high = float(every.min()), float(every.max())
+    pad = 0.06 * ((high - low) or 1.0)
+    return [low - pad, high + pad]
+
+
+def step_ticks(fig: go.Figure, n: int) -> None:
     """Whole-numbered step ticks, at most about twenty of them."""
     every = max(1, round(n / 20))
     fig.update_xaxes(dtick=every, tick0=1, range=[0.4, n + 0.6], showgrid=False)
@@ -204,11 +212,11 @@ def rules(
                 col=c,
             )
         fig.update_yaxes(title_text=short(name, 18), row=r, col=1)
-    for c in (1, 2):
+    for c, scale in ((1, tokens), (2, np.ones(n))):
         fig.update_xaxes(title_text="step", row=len(rows), col=c)
-        for r in range(2, len(rows) + 1):
-            fig.update_yaxes(matches="y" if c == 1 else "y2", row=r, col=c)
-    _step_ticks(fig, n)
+        fig.update_yaxes(range=_span([v * scale for v in rows.values()]), col=c)
+    fig.update_annotations(font_size=12)
+    step_ticks(fig, n)
     fig.update_layout(bargap=0.15 if n < 60 else 0)
     sums = ", ".join(f"{k} {number(float(np.nansum(v * tokens)), 3)}" for k, v in rows.items())
     columns: dict[str, object] = {"step": x, "length": tokens}

@@ -212,7 +212,7 @@ def cost(
             error_y=_error([r], "success", "low", "high"),
             mode="markers+text",
             text=[short(r["arm"], 24)],
-            textposition="top center",
+            textposition="middle right",
             marker={
                 "size": 11,
                 "symbol": SYMBOLS[i % len(SYMBOLS)],
