@@ -8,6 +8,8 @@ Each figure carries a text form (:func:`fig_text`), a description and the table 
     verdict_matrix    criteria x rollouts, with citations
     flow              from criteria to the steps that they cite
     transcript        the text itself, coloured by credit (HTML)
+    numbers_of        R, A and credit of a graded group under one rule
+    draw              all pictures of a graded group, by name
     curves            training curves with seed bands
     pass_and_inert    pass rate and inert credit over training
     consistency       pass^k over pass@k
@@ -30,6 +32,10 @@ _WHERE = {
     "verdict_matrix": "group",
     "flow": "group",
     "transcript": "coloured",
+    "Numbers": "numbers",
+    "numbers_of": "numbers",
+    "all_rules": "numbers",
+    "draw": "numbers",
     "curves": "training",
     "pass_and_inert": "training",
     "consistency": "training",
