@@ -102,7 +102,7 @@ def _inert(cell: object) -> object:
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, list]) -> Path:
     """Write columns as CSV and return the path; a missing value is an empty cell."""
     path = Path(path)
-    with open(path, "w", encoding="utf-8", newline="") as f:
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as f:
         out = csv.writer(f)
         out.writerow([_inert(k) for k in columns])
         for row in zip(*columns.values(), strict=True):
@@ -120,9 +120,13 @@ def save(fig: go.Figure, stem: str | os.PathLike[str]) -> dict[str, Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     text = fig_text(fig)
     out = {s: stem.with_name(f"{stem.name}.{s}") for s in ("json", "html", "txt", "csv")}
-    out["json"].write_text(fig.to_json(), encoding="utf-8")
-    out["html"].write_text(page({stem.name: fig}, fig.layout.meta["title"]), encoding="utf-8")
-    out["txt"].write_text(text + "\n", encoding="utf-8")
+    out["json"].write_text(fig.to_json(), encoding="utf-8", errors="backslashreplace")
+    out["html"].write_text(
+        page({stem.name: fig}, fig.layout.meta["title"]),
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    out["txt"].write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     write_csv(out["csv"], fig.layout.meta["table"])
     return out
 
@@ -135,8 +139,12 @@ def save_page(
     folder.mkdir(parents=True, exist_ok=True)
     out = {"index": folder / "index.html"}
     for name, fig in figures.items():
-        (folder / f"{name}.json").write_text(fig.to_json(), encoding="utf-8")
-        (folder / f"{name}.txt").write_text(fig_text(fig) + "\n", encoding="utf-8")
+        (folder / f"{name}.json").write_text(
+            fig.to_json(), encoding="utf-8", errors="backslashreplace"
+        )
+        (folder / f"{name}.txt").write_text(
+            fig_text(fig) + "\n", encoding="utf-8", errors="backslashreplace"
+        )
         out[name] = write_csv(folder / f"{name}.csv", fig.layout.meta["table"])
-    out["index"].write_text(page(figures, title), encoding="utf-8")
+    out["index"].write_text(page(figures, title), encoding="utf-8", errors="backslashreplace")
     return out
