@@ -35,4 +35,7 @@ def main() -> None:
 
 
 # Each command registers itself with the app above when it is imported.
-from . import import_  # noqa: E402, F401
+from . import (  # noqa: E402
+    import_,  # noqa: F401
+    report,  # noqa: F401
+)

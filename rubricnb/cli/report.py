@@ -10,8 +10,10 @@ import typer
 from ..errors import FormatError
 from ..files import read_jsonl
 from ..rubric import GradedGroup
+from . import app
 
 
+@app.command("report")
 def report(
     graded: Annotated[Path, typer.Argument(help="JSONL that `rubricnb grade` wrote.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The page to write.")],
