@@ -22,8 +22,10 @@ from ..metrics import (
     scenario_success,
     t_interval,
 )
+from .profiles import SPLITS
 from .records import Run
 
+OPTIONAL = ("termination", "tokens")
 NEEDS = ("step", "split", "scenario", "task_id", "difficulty", "run", "success", "turns")
 RATES: dict[str, Callable] = {"pass^": pass_hat_k_tasks, "pass@": pass_at_k_tasks}
 
@@ -200,9 +202,16 @@ def combine(scores: Sequence[Score | None]) -> Score | None:
 
 
 def _frame(run: Run) -> pd.DataFrame:
-    frame = pd.DataFrame(run.rows("eval.jsonl"))
+    """The rows of the tables' splits, at the checkpoints that count."""
+    keep = {*NEEDS, *OPTIONAL}
+    rows = [{k: v for k, v in r.items() if k in keep} for r in run.rows("eval.jsonl")]
+    rows = [r for r in rows if r.get("split", SPLITS[0]) in SPLITS]
+    if run.done["global_step"] > 0:
+        steps = run.done["settings"].get("checkpoints", ())
+        rows = [r for r in rows if not steps or r.get("step", steps[0]) in steps]
+    frame = pd.DataFrame(rows)
     if frame.empty:
-        raise RunError(f"{run.path}/eval.jsonl: want evaluated rollouts; got none")
+        raise RunError(f"{run.path}/eval.jsonl: want evaluated rollouts of {SPLITS}; got none")
     lacks = [c for c in NEEDS if c not in frame or frame[c].isna().any()]
     if lacks:
         raise RunError(f"{run.path}/eval.jsonl: want {lacks[0]} in every row; got a row without")
