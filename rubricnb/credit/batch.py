@@ -24,6 +24,7 @@ from .common import (
     choice,
     group_advantage,
     group_index,
+    last_live,
     rubric_reward,
 )
 
@@ -137,6 +138,7 @@ class CreditBatch:
         ddof: int = 1,
         eps: float = 1e-6,
         single: str = "zero",
+        scale: bool = True,
     ) -> Array:
         """(G,) group advantage of the outcome or of the rubric reward.
 
@@ -145,7 +147,25 @@ class CreditBatch:
         if base == "rubric" and self.advantage_G is not None:
             return self.advantage_G
         value = self.scalar(base, rule)
-        return group_advantage(value, ddof=ddof, eps=eps, group_G=self.group_G, single=single)
+        return group_advantage(
+            value, ddof=ddof, eps=eps, group_G=self.group_G, single=single, scale=scale
+        )
+
+    def graded(self, base: str, rule: str) -> NDArray[np.bool_]:
+        """(G,) which rollouts have the number that the rule starts from."""
+        if base == "rubric" and self.advantage_G is not None and self.reward_G is None:
+            return np.ones(len(self), dtype=bool)
+        return ~np.isnan(self.scalar(base, rule))
+
+    def step_rewards(self, base: str, rule: str) -> Array:
+        """(G, S) the environment's rewards, or else ``scalar`` on each rollout's last step.
+
+        0 where the rollout is ungraded.
+        """
+        if base == "outcome" and self.env_GS is not None:
+            return np.where(self.live_GS, self.env_GS, 0.0)
+        value = np.nan_to_num(self.scalar(base, rule))
+        return np.where(last_live(self.live_GS), value[:, None], 0.0)
 
 
 def _convert(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> NDArray:

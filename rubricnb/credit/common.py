@@ -1,80 +1,51 @@
-"""What every credit rule shares: argument checks, reward, dropout and the group's advantage.
+"""What every credit rule shares: reward, dropout, the group's advantage, and sums over steps.
 
 This module knows no rule. Ragged groups stand side by side in one array: ``group_G`` names each
-rollout's group, in any order, and nothing here loops over rollouts or groups.
+rollout's group, in any order, and nothing here loops over rollouts or groups. Rules import the
+argument checks from here, too.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CreditError
+from .checks import (
+    Array,
+    as_counts,
+    as_finite,
+    as_floats,
+    check_shape,
+    choice,
+    number,
+    offender,
+)
 
-Array = NDArray[np.float64]
+BLOCK = 128  # Rollouts at a time: their temporaries stay in the cache.
 
-
-def offender(name: str, array: NDArray, bad: NDArray[np.bool_], want: str) -> None:
-    """Raise CreditError naming the first entry of ``array`` where ``bad`` holds, if any."""
-    if bad.any():
-        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
-        where = ", ".join(str(int(i)) for i in at)
-        raise CreditError(f"want {want}; got {name}[{where}] = {array[at]}")
-
-
-def as_floats(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
-    """The value as float64 with that shape (None: any length), or CreditError."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as e:
-        raise CreditError(f"want {name} as a rectangular array of numbers; got {e}") from None
-    check_shape(name, array, shape)
-    return array
-
-
-def check_shape(name: str, array: NDArray, shape: tuple[int | None, ...]) -> None:
-    """Raise CreditError unless the array has that shape (None: any length)."""
-    fits = array.ndim == len(shape) and all(
-        w is None or w == g for w, g in zip(shape, array.shape, strict=True)
-    )
-    if not fits:
-        want = "(" + ", ".join("any" if w is None else str(w) for w in shape) + ")"
-        raise CreditError(f"want {name} of shape {want}; got {array.shape}")
-
-
-def as_counts(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
-    """The value as finite float64 >= 0 with that shape; CreditError names the first offender."""
-    array = as_floats(name, value, shape)
-    # Two reductions instead of three masks: NaN fails both comparisons.
-    if array.size and not (array.min() >= 0 and array.max() < np.inf):
-        offender(name, array, ~(np.isfinite(array) & (array >= 0)), f"finite {name} >= 0")
-    return array
-
-
-def as_finite(
-    name: str, value: ArrayLike, shape: tuple[int | None, ...], *, nan: bool = False
-) -> Array:
-    """The value as float64 without infinities, and without NaN unless ``nan``."""
-    array = as_floats(name, value, shape)
-    bad = np.isinf(array) if nan else ~np.isfinite(array)
-    offender(name, array, bad, f"finite {name}" + (" or NaN where there is none" if nan else ""))
-    return array
-
-
-def choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise CreditError unless the option is one of the allowed values."""
-    if value not in allowed:
-        raise CreditError(f"want {name} in {allowed}; got {value!r}")
-
-
-def number(name: str, value: float, low: float = -np.inf, high: float = np.inf) -> float:
-    """The option as a finite number in [low, high], or CreditError."""
-    if not (np.isscalar(value) and np.isfinite(value) and low <= value <= high):
-        raise CreditError(f"want {name} a finite number in [{low}, {high}]; got {value!r}")
-    return float(value)
+__all__ = [
+    "Array",
+    "as_counts",
+    "as_finite",
+    "as_floats",
+    "as_verdicts",
+    "check_shape",
+    "choice",
+    "discriminative",
+    "group_advantage",
+    "group_index",
+    "joint_key",
+    "last_live",
+    "number",
+    "offender",
+    "per_token",
+    "returns_to_go",
+    "rubric_reward",
+    "standardise",
+]
 
 
 def group_index(G: int, group_G: ArrayLike | None, group_P: ArrayLike | None = None) -> NDArray:
@@ -157,6 +128,7 @@ def group_advantage(
     group_G: ArrayLike | None = None,
     group_P: ArrayLike | None = None,
     single: str = "zero",
+    scale: bool = True,
 ) -> Array:
     """Return GRPO's advantage: each reward standardised within its group.
 
@@ -173,6 +145,7 @@ def group_advantage(
         group_G: (G,) labels of the groups, in any order; default: one group.
         group_P: (P,) sizes of groups that stand one after the other; instead of group_G.
         single: a lone graded rollout gets "zero", or its own "reward" (verl's mean 0, std 1).
+        scale: False centres without dividing.
     Returns:
         (G,), unitless.
     Raises:
@@ -186,7 +159,7 @@ def group_advantage(
     choice("ddof", ddof, (0, 1))
     choice("single", single, ("zero", "reward"))
     g = group_index(len(R), group_G, group_P)
-    A, lone = standardise(R, g, ddof=ddof, eps=number("eps", eps, 0))
+    A, lone = standardise(R, g, ddof=ddof, eps=number("eps", eps, 0), scale=scale)
     if single == "reward":
         return np.where(lone, R, A)
     if np.bincount(g[np.isfinite(R)], minlength=g.max(initial=-1) + 1).min(initial=2) < 2:
@@ -226,19 +199,47 @@ def standardise(
     return out + 0.0, lone
 
 
-def per_token(credit_GS: ArrayLike, step_GT: ArrayLike, dtype: Any = np.float32) -> NDArray:
+def joint_key(*keys: NDArray) -> NDArray[np.int64]:
+    """Whole numbers 0..n-1 that are equal where all the arrays (text or int) are."""
+    code = np.zeros(np.shape(keys[0]), dtype=np.int64)
+    for key in keys:
+        labels, index = np.unique(key, return_inverse=True)
+        code = code * len(labels) + index.reshape(code.shape)
+        # Numbered anew each time, so that many keys cannot overflow.
+        code = np.unique(code, return_inverse=True)[1].reshape(code.shape)
+    return code
+
+
+def last_live(live_GS: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(G, S) mask of each rollout's last step with tokens."""
+    after = np.cumsum(live_GS[:, ::-1], axis=1)[:, ::-1]
+    return live_GS & (after == 1)
+
+
+def returns_to_go(reward_GS: Array, gamma: float = 1.0) -> Array:
+    """sum_{k >= s} gamma^(k - s) reward[g, k]. A loop over steps, not over rollouts."""
+    out = np.array(reward_GS, dtype=np.float64)
+    for s in range(out.shape[1] - 2, -1, -1):
+        out[:, s] += gamma * out[:, s + 1]
+    return out
+
+
+def per_token(
+    credit_GS: ArrayLike, step_GT: ArrayLike, out: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
     """Return the credit of every token, from the credit of its step.
 
         out[g, t] = credit[g, step[g, t] - 1];   0 where step[g, t] = 0 (gap, echo, padding)
 
     Args:
         credit_GS: (G, S) per-token credit of each step.
-        step_GT: (G, T) int, the 1-based step that a token belongs to, 0 for none.
-        dtype: of the result; float32 as trainers want it.
+        step_GT: (G, T) int, the 1-based step that a token belongs to, 0 for none. Small types
+            (uint8, int16) are read faster than int64.
+        out: (G, T) C-contiguous float32 to write to; a new array by default.
     Returns:
-        (G, T), unitless.
+        (G, T) float32, unitless.
     Raises:
-        CreditError: a step number is not in 0..S.
+        CreditError: a step number is not in 0..S, or a shape is wrong.
 
     >>> per_token([[1.5, 0.75]], [[1, 1, 0, 2, 2, 2, 2, 0]]).tolist()
     [[1.5, 1.5, 0.0, 0.75, 0.75, 0.75, 0.75, 0.0]]
@@ -249,7 +250,25 @@ def per_token(credit_GS: ArrayLike, step_GT: ArrayLike, dtype: Any = np.float32)
     G, S = credit.shape
     if step.size and (step.min() < 0 or step.max() > S):
         offender("step_GT", step, (step < 0) | (step > S), f"steps 1..{S}, or 0 for none")
-    table = np.zeros((G, S + 1), dtype=dtype)
+    if out is None:
+        out = np.empty(step.shape, dtype=np.float32)
+    elif out.shape != step.shape or out.dtype != np.float32 or not out.flags.c_contiguous:
+        raise CreditError(
+            f"want out C-contiguous, float32, of shape {step.shape}; got {out.dtype} {out.shape}"
+        )
+    table = np.zeros((G, S + 1), dtype=np.float32)
     table[:, 1:] = credit
-    flat = step + np.arange(0, G * (S + 1), S + 1, dtype=np.int32)[:, None]
-    return table.ravel().take(flat)
+    if step.size:
+        for i in range(0, G, BLOCK):
+            _write_runs(table[i : i + BLOCK], step[i : i + BLOCK], out[i : i + BLOCK])
+    return out
+
+
+def _write_runs(table: NDArray, step: NDArray, out: NDArray) -> None:
+    """Write each run of equal steps at once: half the time of an index a token."""
+    rows, T = step.shape
+    first = np.ones((rows, T), dtype=bool)
+    np.not_equal(step[:, 1:], step[:, :-1], out=first[:, 1:])
+    at = np.flatnonzero(first)
+    row, column = np.divmod(at, T)
+    out.reshape(-1)[:] = np.repeat(table[row, step[row, column]], np.diff(at, append=rows * T))
