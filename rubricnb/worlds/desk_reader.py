@@ -6,13 +6,14 @@ world, a task's spec or an episode.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..judge.shown import ShownStep
+from ..judge.shown import ShownBlock, ShownStep
 from .lexicon import ARGUMENTS, LEXICONS, Lexicon
 from .schemas import kinds_of
 
@@ -51,7 +52,7 @@ class Asked:
 
 @lru_cache(maxsize=4096)
 def read_task(prompt: str) -> Asked | None:
-    """The goals that a prompt states, in compact words or in sentences; None where it is foreign."""
+    """The goals that a prompt states, in compact words or in sentences; None where foreign."""
     chat = prompt.startswith("For ")
     goals, people, desk = [], [], "orders"
     for name, city, rest in (_WHO_CHAT if chat else _WHO).findall(prompt):
@@ -82,6 +83,12 @@ class Event:
     role: str
     args: Mapping[str, str]
     answer: str
+    said: str = ""
+
+    @property
+    def quote(self) -> str:
+        """A short quotation, word for word: the answer, or the call where that says little."""
+        return self.said if self.answer in ("ok", "end", "") else self.answer
 
     @property
     def change(self) -> bool:
@@ -104,8 +111,8 @@ def _names(desk: str, role: str) -> tuple[tuple[str, str], ...]:
     return tuple(kinds_of(LEXICONS[desk], role).items())
 
 
-def _event(lex: Lexicon, step: int, tool: str, arguments: str, answer: str) -> Event:
-    role = lex.roles.get(tool, "")
+def _event(lex: Lexicon, step: ShownStep, call: ShownBlock, answer: str) -> Event:
+    role, arguments = lex.roles.get(call.name, ""), call.text
     args: dict[str, str] = {}
     if role:
         try:
@@ -116,7 +123,7 @@ def _event(lex: Lexicon, step: int, tool: str, arguments: str, answer: str) -> E
             kinds = ARGUMENTS[role]
             role = role if len(words) == len(kinds) else ""
             args = dict(zip(kinds, words, strict=False)) if role else {}
-    return Event(step, role, args, answer)
+    return Event(step.number, role, args, answer, arguments)
 
 
 def events(steps: Iterable[ShownStep], lex: Lexicon) -> Iterator[Event]:
@@ -125,7 +132,7 @@ def events(steps: Iterable[ShownStep], lex: Lexicon) -> Iterator[Event]:
         observed = step.observations
         for i, call in enumerate(step.calls, start=1):
             mine = [b for b in observed if b.number == i] or observed[i - 1 : i]
-            yield _event(lex, step.number, call.name, call.text, mine[0].text if mine else "")
+            yield _event(lex, step, call, mine[0].text if mine else "")
 
 
 @dataclass(slots=True)
@@ -160,6 +167,9 @@ class Transcript:
         self.last = steps[-1].number if steps else 0
         self.numbers = [s.number for s in steps]
         self.events = list(events(steps, self.lex))
+        self.at = {e.step: e for e in reversed(self.events)}  # step -> its first call
+        told = "\n".join(f"{e.step} {e.role} {e.said} {e.answer}" for e in self.events)
+        self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         self.names: dict[str, tuple[str, str]] = {}  # person id -> (name, city)
         self.owner: dict[str, str] = {}  # thing id -> person id
         self.rows: dict[str, list[tuple[str, str, str]]] = {}  # person id -> (item, day, id)
@@ -276,7 +286,11 @@ class Transcript:
 
     def _note_read(self, goal: Goal, r: Record, e: Event) -> None:
         shows = self._shows(goal, e)
-        if goal.kind == "cancel" and e.role == "thing" and e.answer.split()[3:4] == [self.lex.stuck]:
+        if (
+            goal.kind == "cancel"
+            and e.role == "thing"
+            and e.answer.split()[3:4] == [self.lex.stuck]
+        ):
             r.refused.append(e.step)
             r.status = "blocked"
         if shows is None:

@@ -31,7 +31,7 @@ GLUE = (":", ";", ".", "of", "the", "latest", "to", "ok", "error", "none", "end"
 ERRORS = ("timeout", "unknown", "syntax")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lexicon:
     """Every word that one desk uses.
 
