@@ -3,6 +3,8 @@
 from .base import Episode, Evaluation, StepResult, World, WorldTask
 from .demonstrator import CLEAN, NOISY, Faults, demonstrate
 from .desk import DESKS, MAX_TURNS, Desk, LibraryDesk, OrdersDesk, desk_of
+from .desk_judge import LENIENT_NAME, NAME, DeskJudge, lenient_judge, offline_judge
+from .desk_noise import EXACT, LENIENT, STRICT, JudgeNoise
 from .engine import DeskEpisode, Noise, Turn
 from .lexicon import LEXICONS, Lexicon, vocabulary
 from .pools import POOLS, warm_up_tasks
@@ -12,15 +14,22 @@ from .transcript import as_task, as_trajectory
 __all__ = [
     "CLEAN",
     "DESKS",
+    "EXACT",
+    "LENIENT",
+    "LENIENT_NAME",
     "LEXICONS",
     "MAX_TURNS",
+    "NAME",
     "NOISY",
     "POOLS",
+    "STRICT",
     "Desk",
     "DeskEpisode",
+    "DeskJudge",
     "Episode",
     "Evaluation",
     "Faults",
+    "JudgeNoise",
     "Lexicon",
     "LibraryDesk",
     "Noise",
@@ -34,6 +43,8 @@ __all__ = [
     "as_trajectory",
     "demonstrate",
     "desk_of",
+    "lenient_judge",
+    "offline_judge",
     "vocabulary",
     "warm_up_tasks",
 ]

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .desk_reader import THING_KINDS, Transcript
+from .desk_reader import Transcript
+from .desk_task import THING_KINDS
 
 STYLES = ("flip", "root", "all", "last")
 

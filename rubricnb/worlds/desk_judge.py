@@ -15,10 +15,12 @@ from typing import Any
 from ..errors import ConfigError, JudgeError
 from ..judge.protocol import Call, CallableJudge
 from ..judge.shown import Shown, read_call
-from .desk_criteria import KINDS, ORDER, Key, catalogue, keys, normal, rule_of, write
+from .desk_criteria import Key, catalogue, keys, normal, rule_of, write
 from .desk_findings import STYLES, Finding
+from .desk_kinds import KINDS, ORDER
 from .desk_noise import LENIENT, STRICT, JudgeNoise
-from .desk_reader import Asked, Transcript, read_task, read_transcript
+from .desk_reader import Transcript, read_transcript
+from .desk_task import Asked, read_task
 
 NAME = "offline rule judge (bundled world)"
 LENIENT_NAME = "lenient offline rule judge (bundled world)"

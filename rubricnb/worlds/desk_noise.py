@@ -50,7 +50,8 @@ class JudgeNoise:
         return self.draw("common", *names) if common else self.draw("own", sample, *names)
 
 
-EXACT = JudgeNoise(*[0.0] * 7, keep=0.0, correlation=0.0)
+_RATES = ("false_pass", "false_fail", "hesitate", "missing", "miscite", "overlook", "keep")
+EXACT = JudgeNoise(**dict.fromkeys(_RATES, 0.0))
 STRICT = JudgeNoise()
 # The rates that a self-judge was measured at against a strong judge (false pass 30.4 %, false
 # fail 1.3 %, 1.3 % unanswered), with fewer criteria written and more idle ones kept.

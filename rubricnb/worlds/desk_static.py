@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from . import desk_findings as rules
 from .desk_findings import MOOT, Finding, found
-from .desk_reader import CHANGES, THING_KINDS, Transcript
+from .desk_reader import Transcript
+from .desk_task import THING_KINDS
+from .lexicon import CHANGES
 
 
 def _all(findings: Iterable[Finding], good: str, bad: str) -> Finding:
