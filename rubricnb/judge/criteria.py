@@ -11,7 +11,7 @@ from .answers import as_text
 from .items import first_of
 from .protocol import Reply
 from .reading import plain
-from .replies import NotJSON, final_text, find_values, repair, whole_items
+from .replies import NotJSON, final_text, find_values, repair, was_cut, whole_items
 
 _INSTRUCTION = ("instruction", "evaluator_instruction")
 _EVIDENCE = ("evidence", "trajectory_evidence", "grounding_references", "grounding")
@@ -50,12 +50,11 @@ def read_criteria(
     >>> read_criteria('{"criteria": [{"title": "a", "instruction": "b"}]}', limit=5).criteria[0].id
     'C1'
     """
+    cut = was_cut(reply)
     try:
-        text = final_text(reply)
-        cut = isinstance(reply, Reply) and reply.finish_reason == "length"
-        rows, cut = _rows(text, cut)
+        rows, cut = _rows(final_text(reply), cut)
     except NotJSON as e:
-        return CriteriaReading(problem=str(e))
+        return CriteriaReading(problem=str(e), cut=cut)
     if rows is None:
         return CriteriaReading(problem='want "criteria" in the reply; got none', cut=cut)
     criteria: list[Criterion] = []

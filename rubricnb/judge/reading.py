@@ -16,7 +16,7 @@ from ..rubric import Criterion, FailedJudgement, Judgement, Rubric, Verdict
 from .answers import flagged, judge
 from .items import ID_KEYS, INDEX_KEYS, find_items
 from .protocol import Reply
-from .replies import NotJSON, Pairs, final_text
+from .replies import NotJSON, Pairs, final_text, was_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,11 @@ def read_reply(
     quotation and not an answer.
     """
     table = _Table(criteria)
+    cut = was_cut(reply)
     try:
-        text = final_text(reply)
-        cut = isinstance(reply, Reply) and reply.finish_reason == "length"
-        items, repaired, cut = find_items(text, cut, untrusted)
+        items, repaired, cut = find_items(final_text(reply), cut, untrusted)
     except NotJSON as e:
-        return table.failed(f"{e}")
+        return table.failed(f"{e}", cut)
     if not items:
         problem = "the reply is cut before its first verdict" if cut else _NONE
         return table.failed(problem, cut)

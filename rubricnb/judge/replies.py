@@ -15,6 +15,7 @@ import json_repair
 
 from .protocol import Reply
 
+CUT = ("length", "max_tokens", "content_filter")
 MAX_TEXT = 4_000_000  # characters of a reply that are looked at
 MAX_REPAIR = 100_000  # characters that the repair library gets
 MAX_TRIES = 300  # places at which a JSON value is looked for in prose
@@ -75,6 +76,11 @@ class Found:
     spans: tuple[str, ...]
     cut: bool = False
     rest: str = ""
+
+
+def was_cut(reply: Reply | str) -> bool:
+    """Return whether the endpoint says that the reply ends before its time."""
+    return isinstance(reply, Reply) and reply.finish_reason in CUT
 
 
 def strict(text: str) -> Any:
