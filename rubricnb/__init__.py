@@ -21,6 +21,11 @@ _WHERE = {
     "FailedJudgement": "rubric",
     "GradedGroup": "rubric",
     "Label": "rubric",
+    "load": "widgets",
+    "grade": "widgets",
+    "show": "widgets",
+    "explore": "widgets",
+    "compare": "widgets",
 }
 
 __all__ = ["__version__", *_WHERE]

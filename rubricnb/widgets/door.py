@@ -1,0 +1,112 @@
+"""From Python in three lines: load, grade, show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError, FormatError
+from ..figures.coloured import transcript
+from ..figures.numbers import draw, numbers_of
+from ..files import group_by_task, read_jsonl
+from ..rubric import GradedGroup
+from ..trajectory import Group, Trajectory
+from .display import Gallery
+from .state import ungraded
+
+
+def load(
+    path: str | os.PathLike[str], format: str | None = None
+) -> list[GradedGroup] | list[Group]:
+    """Return what a file holds: graded groups, or rollouts in groups by task.
+
+    Args:
+        path: our JSON lines, or a log in any format that ``rubricnb.importers`` reads.
+        format: the log's format; None recognises it.
+    Raises:
+        FormatError: with file and line, for what cannot be read, or a file that mixes kinds.
+    """
+    path = Path(path)
+    if format is None and path.is_file() and _is_ours(path):
+        values = list(read_jsonl(path))
+        if all(isinstance(v, GradedGroup) for v in values):
+            return values
+        for i, v in enumerate(values, start=1):
+            if not isinstance(v, Trajectory):
+                raise FormatError(
+                    f"{path}, value {i}: want graded groups only or trajectories only; got both, "
+                    "or credit, which holds no rollout"
+                )
+        return group_by_task(values)
+    from ..importers import read
+
+    return group_by_task(read(path, format))
+
+
+def _is_ours(path: Path) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as f:
+        first = next((line for line in f if line.strip()), "")
+    return first.lstrip().startswith('{"rubricnb"')
+
+
+def grade(
+    groups: Group | Iterable[Group],
+    judge: Any = None,
+    config: Any = None,
+    **options: Any,
+) -> list[GradedGroup]:
+    """Return the groups graded by a judge: rubric, verdicts and citations.
+
+    Args:
+        groups: one group or several.
+        judge: a ``rubricnb.judge`` judge, or a function from a call to the reply's text.
+        config: the ``JudgeConfig``; None for its defaults.
+        options: passed on to ``rubricnb.judge.grade``.
+    Raises:
+        ConfigError: where no judge is given.
+    """
+    from ..judge import CallableJudge
+    from ..judge import grade as ask
+
+    if judge is None:
+        raise ConfigError(
+            "want a judge: a rubricnb.judge client, or any function from a call to text; got none"
+        )
+    if not hasattr(judge, "complete"):
+        judge = CallableJudge(judge, getattr(judge, "__name__", "function"))
+    many = [groups] if isinstance(groups, Group) else list(groups)
+    given = {} if config is None else {"config": config}
+    return list(ask(many, judge, **given, **options))
+
+
+def show(
+    value: GradedGroup | Group, member: int = 0, rule: str | None = None, **options: Any
+) -> Gallery:
+    """Return the pictures of a group, one rollout of it in detail; it displays itself.
+
+    A group without verdicts is shown by the credit that its recorded outcomes give.
+
+    Args:
+        value: a graded group, or a group.
+        member: the rollout shown in detail, from 0.
+        rule: the credit rule; default "draco", and for a group without verdicts "grpo".
+        options: the rule's own.
+    Raises:
+        CreditError: where there is no such member, or a rule lacks the evidence that it needs.
+    """
+    if isinstance(value, Group):
+        if all(t.outcome is None for t in value.trajectories):
+            raise ConfigError(
+                "want a graded group, or rollouts with outcomes; got neither: grade it first, "
+                "or write criteria by hand with explore"
+            )
+        value = ungraded(value)
+        options = {"base": "outcome", **options}
+        rule = rule or "grpo"
+    view = numbers_of(value, rule or "draco", **options)
+    figures: dict[str, Any] = draw(view, member)
+    trajectory = value.group.trajectories[member]
+    figures["transcript"] = transcript(trajectory, view.row(member)[0])
+    return Gallery(figures)
