@@ -10,8 +10,8 @@ from markupsafe import Markup, escape
 
 from ..errors import CreditError
 from ..trajectory import Step, Trajectory
-from .base import clip, number
 from .rollout import row_of
+from .texts import clip, number
 
 STYLE = """
 .rnb-t{font:13px/1.5 system-ui,'DejaVu Sans',sans-serif;max-width:72em;color:inherit}

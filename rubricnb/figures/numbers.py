@@ -1,4 +1,7 @@
-"""R, A and step credit of a graded group under one rule, as figures, explorers and reports show."""
+"""R, A and step credit of a graded group under one rule, as figures, explorers and reports show.
+
+No plotly here.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
 
 from ..credit import RULES, CreditBatch
 from ..errors import CreditError
 from ..grading import GradedArrays, Tokens, arrays
 from ..rubric import GradedGroup
 from ..trajectory import Group, Trajectory
-from .group import flow, heatmap, verdict_matrix
-from .rollout import rules, timeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,42 +142,3 @@ def check_member(group: Group, member: int) -> Trajectory:
     if not 0 <= member < len(group):
         raise CreditError(f"want a member of 0..{len(group) - 1}; got {member}")
     return group.trajectories[member]
-
-
-def draw(view: Numbers, member: int = 0, only: str | None = None) -> dict[str, go.Figure]:
-    """Return the pictures of a graded group by name, one rollout of it in detail.
-
-    Args:
-        view: what a rule made of the group.
-        member: which rollout, from 0.
-        only: the name of a single picture: timeline, heatmap, verdicts, flow or rules.
-    Raises:
-        CreditError: where the group has no such member.
-    """
-    graded, a = view.graded, view.arrays
-    trajectory = check_member(graded.group, member)
-    credit, tokens = view.row(member)
-    # A rollout without a reward has A = 0 by rule; shown as unknown.
-    shown = np.where(np.isnan(view.reward_G), np.nan, view.advantage_G)
-
-    def side_by_side() -> go.Figure:
-        ours = {view.rule: dict(view.options)}
-        return rules(trajectory, all_rules(graded, member, options=ours)[0], tokens)
-
-    makers = {
-        "timeline": lambda: timeline(
-            trajectory,
-            credit,
-            tokens,
-            rubric=graded.rubric,
-            judgements=graded.judgements[member],
-            unit=a.unit,
-        ),
-        "heatmap": lambda: heatmap(
-            graded.group, view.credit_GS, a.tokens_GS, reward_G=view.reward_G, advantage_G=shown
-        ),
-        "verdicts": lambda: verdict_matrix(graded, kept_K=a.keep_K),
-        "flow": lambda: flow(graded, member),
-        "rules": side_by_side,
-    }
-    return {name: make() for name, make in makers.items() if only in (None, name)}

@@ -11,7 +11,8 @@ from plotly.subplots import make_subplots
 from ..errors import CreditError
 from ..rubric import FailedJudgement, Judgement, Label, Rubric
 from ..trajectory import Step, Trajectory
-from .base import BLUE, DOWN, GREY, UP, VERMILION, finish, label, number, short
+from .base import BLUE, DOWN, GREY, UP, VERMILION, finish
+from .texts import label, number, short
 
 
 def row_of(values: object, n: int, name: str) -> np.ndarray:

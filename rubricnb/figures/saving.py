@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from .base import TEMPLATES, fig_text
+from .texts import script_safe
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -50,17 +51,6 @@ FIGURE = """<figure>
 <figcaption>{description}</figcaption>
 <details><summary>As text</summary><pre>{text}</pre></details>
 </figure>"""
-
-
-def script_safe(text: str) -> str:
-    """Return JSON text that is safe inside a script element: no tag, comment or line separator.
-
-    >>> print(script_safe('"</script><!--"'))
-    "\\u003c/script\\u003e\\u003c!--"
-    """
-    for bad in "<>&\u2028\u2029":
-        text = text.replace(bad, f"\\u{ord(bad):04x}")
-    return text
 
 
 def page(figures: Mapping[str, go.Figure], title: str) -> str:

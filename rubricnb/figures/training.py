@@ -15,7 +15,8 @@ from plotly.colors import hex_to_rgb
 from plotly.subplots import make_subplots
 
 from ..errors import ConfigError
-from .base import DASHES, DOWN, SERIES, SYMBOLS, UP, empty, finish, label, number, short
+from .base import DASHES, DOWN, SERIES, SYMBOLS, UP, empty, finish
+from .texts import label, number, short
 
 Row = Mapping[str, Any]
 

@@ -25,7 +25,7 @@ from markupsafe import Markup
 from ..credit import RULES, draco_details
 from ..errors import ConfigError, CreditError, FormatError
 from ..figures.numbers import Numbers, numbers_of
-from ..figures.saving import script_safe
+from ..figures.texts import script_safe
 from ..grading import Tokens
 from ..rubric import FailedJudgement, GradedGroup, Judgement
 from ..trajectory import Step, Trajectory

@@ -1,4 +1,4 @@
-"""The comparison's controls: ipywidgets that show a ``Comparison`` and call its methods, no more."""
+"""The comparison's controls: ipywidgets that show a ``Comparison`` and call its methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from ..figures.base import clip
+from ..figures.texts import clip
 from .controls import Constant, constants
 from .display import guarded, html_table, live, output, status
 

@@ -11,8 +11,9 @@ import plotly.graph_objects as go
 import plotly.io as pio
 from markupsafe import Markup, escape
 
-from ..figures.base import clip, fig_text, number, text_table, themed
+from ..figures.base import fig_text, themed
 from ..figures.coloured import Html
+from ..figures.texts import clip, number, text_table
 
 PLOTLY = "application/vnd.plotly.v1+json"
 HEADLESS = "RUBRICNB_HEADLESS"

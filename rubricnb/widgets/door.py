@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, FormatError
-from ..figures.coloured import transcript
-from ..figures.numbers import draw, numbers_of
 from ..files import group_by_task, read_jsonl
 from ..rubric import GradedGroup
 from ..trajectory import Group, Trajectory
-from .display import Gallery
-from .state import ungraded
 
 
 def load(
@@ -83,7 +79,7 @@ def grade(
 
 def show(
     value: GradedGroup | Group, member: int = 0, rule: str | None = None, **options: Any
-) -> Gallery:
+) -> Any:
     """Return the pictures of a group, one rollout of it in detail; it displays itself.
 
     A group without verdicts is shown by the credit that its recorded outcomes give.
@@ -96,6 +92,12 @@ def show(
     Raises:
         CreditError: where there is no such member, or a rule lacks the evidence that it needs.
     """
+    from ..figures.coloured import transcript
+    from ..figures.drawing import draw
+    from ..figures.numbers import numbers_of
+    from .display import Gallery
+    from .state import ungraded
+
     if isinstance(value, Group):
         if all(t.outcome is None for t in value.trajectories):
             raise ConfigError(

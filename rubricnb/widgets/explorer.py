@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
-from ..figures.group import MARK, WORD, state
-from ..figures.numbers import Numbers, draw
+from ..figures.drawing import draw
+from ..figures.numbers import Numbers
+from ..figures.verdicts import MARK, WORD, state
 from ..files import write_jsonl
 from ..rubric import GradedGroup, Label, Rubric
 from ..trajectory import Group

@@ -15,10 +15,10 @@ from markupsafe import Markup
 
 from ..credit import RULES
 from ..errors import ConfigError
-from ..figures.base import clip, number
 from ..figures.coloured import transcript
-from ..figures.group import MARK, WORD, state
-from ..figures.numbers import draw
+from ..figures.drawing import draw
+from ..figures.texts import clip, number
+from ..figures.verdicts import MARK, WORD, state
 from .display import guarded, html_table, live, output, status
 
 PICTURES = ("timeline", "heatmap", "verdicts", "flow", "rules", "transcript")
