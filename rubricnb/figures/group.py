@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..errors import CreditError
-from ..trajectory import Group
+from ..trajectory import Group, Trajectory
 from .base import finish
 from .rollout import step_ticks
 from .texts import number, short
