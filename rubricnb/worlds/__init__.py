@@ -8,6 +8,7 @@ from .desk_noise import EXACT, LENIENT, STRICT, JudgeNoise
 from .engine import DeskEpisode, Noise, Turn
 from .lexicon import LEXICONS, Lexicon, vocabulary
 from .pools import POOLS, warm_up_tasks
+from .sample import SamplePair, sample_pair
 from .templates import Pool
 from .transcript import as_task, as_trajectory
 
@@ -35,6 +36,7 @@ __all__ = [
     "Noise",
     "OrdersDesk",
     "Pool",
+    "SamplePair",
     "StepResult",
     "Turn",
     "World",
@@ -45,6 +47,7 @@ __all__ = [
     "desk_of",
     "lenient_judge",
     "offline_judge",
+    "sample_pair",
     "vocabulary",
     "warm_up_tasks",
 ]

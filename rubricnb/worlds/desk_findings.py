@@ -102,9 +102,8 @@ def read_back(t: Transcript, i: int) -> Finding:
     r = t.records[i]
     if not r.acked:
         return MOOT
-    since = [s for s in r.reads if s > r.acked[-1]]
-    if since:
-        return found(1, "The change was read back.", since[:1], every=r.touched)
+    if r.since:
+        return found(1, "The change was read back.", r.since[:1], every=r.touched)
     at = [t.after(r.acked[-1])]
     return found(-1, "The acknowledgement was taken on trust.", at, at, r.touched)
 
@@ -187,10 +186,9 @@ def redone(t: Transcript, _: int = 0) -> Finding:
     """Whether a change that a read-back showed missing was made again."""
     good, bad, every = [], [], []
     for r in t.records:
-        for s in r.missing:
-            again = [a for a in r.tried if a > s]
-            every += [s, *again[:1]]
-            (good if again else bad).append(again[0] if again else t.after(s))
+        for seen, again in r.redone:
+            every += [seen, again or t.after(seen)]
+            (good if again else bad).append(every[-1])
     if bad:
         return found(-1, "A change was seen to be missing and left so.", bad, bad, every)
     return found(1, "The lost change was made again.", good, every=every) if good else MOOT

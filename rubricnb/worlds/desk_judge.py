@@ -142,9 +142,10 @@ class DeskJudge:
         kept = kept or rank[:1]
         return {"criteria": [_row(r.asked, k, 0, merges=merged[k]) for k in kept[:24]]}
 
-    def _verdict(self, call: Call, t: Transcript, key: Key, f: Finding) -> int | None:
+    def _verdict(self, call: Call, asked: str, t: Transcript, key: Key, f: Finding) -> int | None:
         n, name = self.noise, (t.digest, key)
-        if n.draw("missing", call.sample, call.key.get("repair", ""), *name) < n.missing:
+        # A repair asks for the missing ones alone, so it is another draw.
+        if n.draw("missing", call.sample, asked, *name) < n.missing:
             return None
         value = f.value
         wrong = {-1: n.false_pass, 1: n.false_fail, 0: 0.0}[value]
@@ -156,12 +157,13 @@ class DeskJudge:
 
     def _scoring(self, call: Call, r: _Reader) -> dict[str, Any]:
         t, rows = r.transcripts[0], []
+        everything = " ".join(str(item["id"]) for item in r.shown.items)
         for item in r.shown.items:
             key = _key(r.asked, item)
             if key is None:
                 continue  # a criterion in foreign words: no verdict, rather than a guess
             f = r.finding(0, key)
-            value = self._verdict(call, t, key, f)
+            value = self._verdict(call, everything, t, key, f)
             if value is None:
                 continue
             spot = t.at.get(f.steps("flip", t.last)[0])

@@ -30,7 +30,8 @@ class Record:
     acked: list[int] = field(default_factory=list)
     other: list[int] = field(default_factory=list)
     timeouts: list[int] = field(default_factory=list)
-    reads: list[int] = field(default_factory=list)
+    since: list[int] = field(default_factory=list)  # looks after the last acknowledgement
+    redone: list[tuple[int, int]] = field(default_factory=list)  # (seen missing, tried again or 0)
     confirmed: list[int] = field(default_factory=list)
     missing: list[int] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
@@ -151,6 +152,8 @@ class Transcript:
 
     def _note_change(self, goal: Goal, r: Record, e: Event) -> None:
         r.tried.append(e.step)
+        if r.redone and not r.redone[-1][1]:
+            r.redone[-1] = (r.redone[-1][0], e.step)
         right = self.value_of(e) == goal.value
         if e.error == "timeout":
             r.timeouts.append(e.step)
@@ -159,6 +162,7 @@ class Transcript:
             r.status = "blocked"
         elif e.answer == "ok" and right:
             r.acked.append(e.step)
+            r.since = []
             r.status = "acked"
         elif e.answer == "ok":
             r.other.append(e.step)
@@ -175,11 +179,12 @@ class Transcript:
             r.status = "blocked"
         if shows is None:
             return
-        r.reads.append(e.step)
+        r.since.append(e.step)
         if not shows:
             if r.status in ("acked", "confirmed"):
                 r.status = "lost"
                 r.missing.append(e.step)
+                r.redone.append((e.step, 0))
             return
         if r.acked:
             r.confirmed.append(e.step)

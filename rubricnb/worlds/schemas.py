@@ -90,7 +90,7 @@ def system_prompt(lexicon: Lexicon) -> str:
     """The rules of the desk, for an LLM agent and for whoever judges it."""
     p, t = lexicon.person, lexicon.thing
     return (
-        f"You work at the {lexicon.name} desk and act through its tools, one call a turn. "
+        f"You work at the {lexicon.name} desk and act through its tools. "
         f"Several people share a first name: the city tells which {p} is meant. "
         f"A {t} is named by its item, or as the latest one, the {t} with the highest day. "
         f"A {lexicon.stuck} {t} cannot be set to {lexicon.closed}: then do the rest of what was "
