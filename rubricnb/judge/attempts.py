@@ -1,0 +1,102 @@
+"""How often and how long one call is tried: waits, limits, and a key that cannot be printed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import tenacity
+
+FIRST_TRIES = 3  # attempts at an endpoint that has never answered, or that sends web pages
+MOST_TRIES = 30
+_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=30.0)
+
+
+async def sleep(seconds: float) -> None:
+    """Wait: every wait between attempts is here."""
+    await asyncio.sleep(seconds)
+
+
+class Again(Exception):
+    """One attempt failed in a way that another may not; ``wait`` is what the server asked for."""
+
+    def __init__(self, reason: str, wait: float | None = None, kind: str = "status") -> None:
+        super().__init__(reason)
+        self.reason, self.wait, self.kind = reason, wait, kind
+
+
+@dataclass(slots=True)
+class Tried:
+    """The attempts of one call so far; its deadline stands still while it queues on our side."""
+
+    limit: asyncio.Timeout
+    count: int = 0
+    last: str = ""
+    began: float = field(default_factory=time.monotonic)
+
+    @contextmanager
+    def queued(self) -> Iterator[None]:
+        """Stop the deadline's clock for as long as the call waits in our own queues."""
+        left = self.left()
+        self.limit.reschedule(None)
+        try:
+            yield
+        finally:
+            self.limit.reschedule(asyncio.get_running_loop().time() + left)
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        when = self.limit.when()
+        return float("inf") if when is None else when - asyncio.get_running_loop().time()
+
+    def __str__(self) -> str:
+        last = f", the last: {self.last}" if self.last else ""
+        return f"{self.count} attempts in {time.monotonic() - self.began:.1f} s{last}"
+
+
+def wait_of(state: tenacity.RetryCallState) -> float:
+    """Return what the server asked for, or else an exponential back-off with jitter."""
+    error = state.outcome.exception()
+    if error.wait is None:
+        return _backoff(state)
+    # A server that says 0 and refuses again must not be hammered.
+    return error.wait + (_backoff(state) if state.attempt_number > 2 else 0.0)
+
+
+def give_up(state: tenacity.RetryCallState, tried: Tried, answered: bool) -> bool:
+    """Return whether another attempt is pointless or would begin after the deadline."""
+    error = state.outcome.exception()
+    few = error.kind == "not_json" or (error.kind == "connection" and not answered)
+    if state.attempt_number >= (FIRST_TRIES if few else MOST_TRIES):
+        return True
+    return state.upcoming_sleep >= tried.left()
+
+
+class Secret:
+    """Text that repr, str, pickle and copies of it do not show.
+
+    >>> Secret("sk-planted"), Secret("sk-planted").clean("got sk-planted!")
+    (Secret(***), 'got [key]!')
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str = "") -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the text itself."""
+        return self._value
+
+    def clean(self, text: str) -> str:
+        """Return the text with the secret taken out."""
+        return text.replace(self._value, "[key]") if self._value else text
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[()]]:
+        return Secret, ()

@@ -1,0 +1,295 @@
+"""A judge behind any OpenAI-compatible endpoint.
+
+All clients of a process live on the one background loop (``loop``), so that a judge works from a
+script, a notebook, papermill, or any event loop of the caller's, as often as wanted. Retries are
+ours and not the client's: a call has one deadline over all its attempts, waits as long as the
+server asks if that fits, and stops at once where no retry can help.
+
+The key is read from RUBRICNB_API_KEY, else OPENAI_API_KEY, else given; it is never in a repr, a
+file, a log or an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import openai
+import tenacity
+from aiolimiter import AsyncLimiter
+
+from ..errors import ConfigError, JudgeError
+from . import attempts, wire
+from .attempts import Again, Secret, Tried, give_up, wait_of
+from .loop import background_loop
+from .protocol import Call, Reply
+from .quirks import Quirks
+
+_SETTINGS = ("temperature", "top_p", "seed", "reasoning_effort", "frequency_penalty", "stop")
+_LEARNED: dict[tuple[str, str], Quirks] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One call's received body with its price in time: ``seconds`` and ``retries`` before it."""
+
+    body: str
+    seconds: float = 0.0
+    retries: int = 0
+
+
+class Slot(Protocol):
+    """What a budget gives for one attempt: to be told the body, or that nothing is charged."""
+
+    def settle(self, body: str | None) -> None:
+        """Replace the worst case by what the body says; None where nothing is charged."""
+
+
+Note = Callable[[str, float], Awaitable[None]]
+Admit = Callable[[Call], AbstractAsyncContextManager[Slot]]
+
+
+class EndpointJudge:
+    """Answers calls by an OpenAI-compatible chat endpoint.
+
+    Args:
+        base_url: such as "http://localhost:8000/v1".
+        model: the model's name at that endpoint.
+        key: None to read the environment; servers without keys take any.
+        sampling: defaults such as {"temperature": 0.0, "seed": 1}; a Call's own values win.
+        max_tokens: limit of a completion where a Call has none.
+        structured: send the Call's JSON schema as ``response_format``. Off by default: some
+            servers answer long transcripts with nothing under it, and plain text is read as well.
+        concurrency: calls in flight at once.
+        calls_per_minute, tokens_per_minute: rate limits; tokens are counted as characters / 4.
+        deadline: seconds of one call over all its attempts, from when it leaves the queue.
+        attempt_seconds: seconds of one attempt.
+        extra: further fields of the request's body, as the server documents them.
+
+    Raises:
+        JudgeError: for a base URL that is none, or api.openai.com without a key.
+
+    >>> EndpointJudge("http://localhost:8000/v1", "small", key="sk-planted")
+    EndpointJudge('http://localhost:8000/v1', 'small')
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        key: str | None = None,
+        *,
+        sampling: Mapping[str, Any] | None = None,
+        max_tokens: int | None = None,
+        structured: bool = False,
+        concurrency: int = 64,
+        calls_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        deadline: float = 600.0,
+        attempt_seconds: float = 300.0,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.base_url, self.model, self.name = wire.normal_url(base_url), model, model
+        self.sampling, self.extra = dict(sampling or {}), dict(extra or {})
+        self.max_tokens, self.structured, self.concurrency = max_tokens, structured, concurrency
+        self.deadline, self.attempt_seconds = deadline, attempt_seconds
+        if unknown := sorted(set(self.sampling) - set(_SETTINGS)):
+            raise ConfigError(f"want sampling settings among {_SETTINGS}; got {unknown[0]!r}")
+        if not 1 <= concurrency <= 1000 or deadline <= 0 or attempt_seconds <= 0:
+            raise ConfigError("want concurrency in 1..1000, deadline and attempt_seconds > 0")
+        env = os.environ.get("RUBRICNB_API_KEY") or os.environ.get("OPENAI_API_KEY")
+        key = (key or env or "").strip()
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise JudgeError("want a key of printable ASCII; got one with other characters")
+        if not key and urlsplit(self.base_url).hostname == "api.openai.com":
+            raise JudgeError("want a key in RUBRICNB_API_KEY or OPENAI_API_KEY; got none")
+        self._key = Secret(key)
+        self._per_minute = (calls_per_minute, tokens_per_minute)
+        self._quirks = _LEARNED.setdefault((self.base_url, model), Quirks())
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._resume_at, self._answered = 0.0, False
+
+    def __repr__(self) -> str:
+        return f"EndpointJudge({self.base_url!r}, {self.model!r})"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What its answers depend on: base URL, model and sampling. The key is not in it."""
+        return {
+            "base_url": self.base_url,
+            "model": self.model,
+            "sampling": self.sampling,
+            "max_tokens": self.max_tokens,
+            "structured": self.structured,
+            "extra": self.extra,
+        }
+
+    @property
+    def quirks(self) -> dict[str, str]:
+        """What the server refused, by parameter: the form used instead, "" where it is left out."""
+        return dict(self._quirks.known)
+
+    async def complete(self, call: Call) -> Reply:
+        """Return the endpoint's answer; a 200 without usable text is a Reply that says why.
+
+        Raises:
+            QuotaError: at once, where the quota is used up.
+            JudgeError: where the deadline passes, or the endpoint cannot or will not answer.
+        """
+        got = await self.exchange(call)
+        return self.read(got.body, got.seconds)
+
+    def read(self, body: str, seconds: float = 0.0) -> Reply:
+        """Return the Reply that a body of ``exchange`` holds."""
+        return wire.read_body(body, seconds)
+
+    async def exchange(
+        self, call: Call, note: Note | None = None, admit: Admit | None = None
+    ) -> Exchange:
+        """Return the body that answers a call, from whichever loop it is awaited on.
+
+        Args:
+            note: awaited with every body received (and its seconds) before the body is read.
+            admit: entered around every attempt; may wait, or refuse by raising.
+        """
+        home = background_loop()
+        if asyncio.get_running_loop() is home:
+            return await self._exchange(call, note, admit)
+        work = asyncio.run_coroutine_threadsafe(self._exchange(call, note, admit), home)
+        return await asyncio.wrap_future(work)
+
+    async def _exchange(self, call: Call, note: Note | None, admit: Admit | None) -> Exchange:
+        self._settle_in(asyncio.get_running_loop())
+        async with self._slots:
+            try:
+                async with asyncio.timeout(self.deadline) as limit:
+                    tried = Tried(limit)
+                    retrying = tenacity.AsyncRetrying(
+                        retry=tenacity.retry_if_exception_type(Again),
+                        wait=wait_of,
+                        stop=lambda state: give_up(state, tried, self._answered),
+                        sleep=attempts.sleep,
+                        reraise=True,
+                    )
+                    return await retrying(self._attempt, call, note, admit, tried)
+            except TimeoutError:
+                error = JudgeError(f"no answer within the deadline of {self.deadline:g} s; {tried}")
+            except Again as e:
+                asked = f", which asks to wait {e.wait:g} s" if e.wait else ""
+                error = JudgeError(f"want an answer; got {e.reason}{asked} ({tried})")
+            except JudgeError as e:
+                error = e
+            except openai.OpenAIError as e:
+                error = JudgeError(f"{type(e).__name__}: {e}")
+        where = f"{self.base_url}, model {self.model!r}"
+        raise type(error)(self._key.clean(f"{where}: {error}")) from None
+
+    def _settle_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make what belongs to a loop: once per process, again only in a forked child."""
+        if self._home is loop:
+            return
+        self._client = openai.AsyncOpenAI(
+            api_key=self._key.reveal() or "none",
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=openai.Timeout(self.attempt_seconds, connect=10.0),
+        )
+        self._slots = asyncio.Semaphore(self.concurrency)
+        calls, tokens = self._per_minute
+        burst = max(1.0, (calls or 0.0) / 60)  # one second's worth at once, not one minute's
+        self._calls = AsyncLimiter(burst, 60 * burst / calls) if calls else None
+        self._tokens = AsyncLimiter(tokens, 60) if tokens else None
+        self._home = loop
+
+    async def _attempt(
+        self, call: Call, note: Note | None, admit: Admit | None, tried: Tried
+    ) -> Exchange:
+        await self._pause()
+        async with AsyncExitStack() as stack:
+            with tried.queued():
+                await self._limit(call)
+                slot = await stack.enter_async_context(admit(call)) if admit else None
+            tried.count += 1
+            began = time.monotonic()
+            try:
+                async with asyncio.timeout(self.attempt_seconds):
+                    body = await self._post(call)
+            except (TimeoutError, openai.APITimeoutError):
+                tried.last = f"no answer within {self.attempt_seconds:g} s"
+                raise Again(tried.last, kind="timeout") from None  # may have been charged
+            except openai.APIStatusError as e:
+                if slot is not None:
+                    slot.settle(None)
+                body = self._refused(e, tried)
+            except openai.APIConnectionError as e:
+                tried.last = f"no connection ({_root(e)})"
+                raise Again(tried.last, kind="connection") from None
+            seconds = time.monotonic() - began
+            if note is not None:
+                await note(body, seconds)
+            if slot is not None:
+                slot.settle(body)
+            try:
+                wire.read_body(body)
+            except Again as e:
+                tried.last = e.reason
+                raise
+            self._answered = True
+            return Exchange(body, seconds, tried.count - 1)
+
+    def _refused(self, e: openai.APIStatusError, tried: Tried) -> str:
+        """Return a refusal that is about this one call as a body; raise what another asks for."""
+        error = e.body or e.message
+        try:
+            return self._key.clean(
+                wire.refusal(e.status_code, e.response.headers, error, self._answered)
+            )
+        except Again as again:
+            tried.last = again.reason
+            if again.wait is not None and again.wait < tried.left():
+                self._resume_at = max(self._resume_at, time.monotonic() + again.wait)
+            raise
+
+    async def _pause(self) -> None:
+        """Wait as long as the server has told any call to wait."""
+        while (pause := self._resume_at - time.monotonic()) > 0:
+            await attempts.sleep(pause)
+
+    async def _limit(self, call: Call) -> None:
+        if self._calls is not None:
+            await self._calls.acquire()
+        if self._tokens is not None:
+            size = sum(len(m["content"]) for m in call.messages) / 4
+            await self._tokens.acquire(min(size, self._tokens.max_rate))
+
+    async def _post(self, call: Call) -> str:
+        """Send one call, in the forms that the server takes, and return the body of its 200."""
+        wanted = {**self.sampling, "max_tokens": call.max_tokens or self.max_tokens}
+        if call.temperature is not None:
+            wanted["temperature"] = call.temperature
+        if self.structured and call.schema is not None:
+            wanted["schema"] = call.schema
+        while True:
+            sent = self._quirks.apply(wanted)
+            try:
+                got = await self._client.chat.completions.with_raw_response.create(
+                    model=self.model, messages=list(call.messages), extra_body=self.extra, **sent
+                )
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
+                if not self._quirks.learn(e.body or e.message, sent):
+                    raise
+                continue
+            return self._key.clean(got.text)
+
+
+def _root(error: BaseException) -> str:
+    """Return the first cause's words: "Connection error." alone says nothing."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"[:200]
