@@ -15,7 +15,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -28,7 +28,7 @@ from ..errors import ConfigError, JudgeError
 from . import attempts, wire
 from .attempts import Again, Secret, Tried, give_up, wait_of
 from .loop import background_loop
-from .protocol import Call, Reply
+from .protocol import Call, Reply, Usage
 from .quirks import Quirks
 
 _SETTINGS = ("temperature", "top_p", "seed", "reasoning_effort", "frequency_penalty", "stop")
@@ -37,22 +37,37 @@ _LEARNED: dict[tuple[str, str], Quirks] = {}
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call's received body with its price in time: ``seconds`` and ``retries`` before it."""
+    """A received body as a Reply, and the attempts that were needed before it."""
 
-    body: str
-    seconds: float = 0.0
+    reply: Reply
     retries: int = 0
 
 
 class Slot(Protocol):
-    """What a budget gives for one attempt: to be told the body, or that nothing is charged."""
+    """What a budget gives for one attempt, to be told what the attempt used."""
 
-    def settle(self, body: str | None) -> None:
-        """Replace the worst case by what the body says; None where nothing is charged."""
+    def settle(self, usage: Usage | None) -> None:
+        """Replace the worst case; None is unknown and keeps it."""
+
+    def free(self) -> None:
+        """Nothing was charged."""
 
 
 Note = Callable[[str, float], Awaitable[None]]
 Admit = Callable[[Call], AbstractAsyncContextManager[Slot]]
+
+
+class _NoSlot:
+    def settle(self, usage: Usage | None) -> None: ...
+
+    def free(self) -> None: ...
+
+
+def _admit_all(call: Call) -> AbstractAsyncContextManager[Slot]:
+    return nullcontext(_NoSlot())
+
+
+async def _note_nothing(body: str, seconds: float) -> None: ...
 
 
 class EndpointJudge:
@@ -142,17 +157,12 @@ class EndpointJudge:
             QuotaError: at once, where the quota is used up.
             JudgeError: where the deadline passes, or the endpoint cannot or will not answer.
         """
-        got = await self.exchange(call)
-        return self.read(got.body, got.seconds)
-
-    def read(self, body: str, seconds: float = 0.0) -> Reply:
-        """Return the Reply that a body of ``exchange`` holds."""
-        return wire.read_body(body, seconds)
+        return (await self.exchange(call)).reply
 
     async def exchange(
-        self, call: Call, note: Note | None = None, admit: Admit | None = None
+        self, call: Call, note: Note = _note_nothing, admit: Admit = _admit_all
     ) -> Exchange:
-        """Return the body that answers a call, from whichever loop it is awaited on.
+        """Return the answer to a call, from whichever loop it is awaited on.
 
         Args:
             note: awaited with every body received (and its seconds) before the body is read.
@@ -164,7 +174,7 @@ class EndpointJudge:
         work = asyncio.run_coroutine_threadsafe(self._exchange(call, note, admit), home)
         return await asyncio.wrap_future(work)
 
-    async def _exchange(self, call: Call, note: Note | None, admit: Admit | None) -> Exchange:
+    async def _exchange(self, call: Call, note: Note, admit: Admit) -> Exchange:
         self._settle_in(asyncio.get_running_loop())
         async with self._slots:
             try:
@@ -208,13 +218,13 @@ class EndpointJudge:
         self._home = loop
 
     async def _attempt(
-        self, call: Call, note: Note | None, admit: Admit | None, tried: Tried
+        self, call: Call, note: Note, admit: Admit, tried: Tried
     ) -> Exchange:
         await self._pause()
         async with AsyncExitStack() as stack:
             with tried.queued():
                 await self._limit(call)
-                slot = await stack.enter_async_context(admit(call)) if admit else None
+                slot = await stack.enter_async_context(admit(call))
             tried.count += 1
             began = time.monotonic()
             try:
@@ -224,24 +234,22 @@ class EndpointJudge:
                 tried.last = f"no answer within {self.attempt_seconds:g} s"
                 raise Again(tried.last, kind="timeout") from None  # may have been charged
             except openai.APIStatusError as e:
-                if slot is not None:
-                    slot.settle(None)
+                slot.free()
                 body = self._refused(e, tried)
             except openai.APIConnectionError as e:
                 tried.last = f"no connection ({_root(e)})"
                 raise Again(tried.last, kind="connection") from None
             seconds = time.monotonic() - began
-            if note is not None:
-                await note(body, seconds)
-            if slot is not None:
-                slot.settle(body)
+            await note(body, seconds)
             try:
-                wire.read_body(body)
+                reply = wire.read_body(body, seconds)
             except Again as e:
+                slot.free()
                 tried.last = e.reason
                 raise
+            slot.settle(reply.usage)
             self._answered = True
-            return Exchange(body, seconds, tried.count - 1)
+            return Exchange(reply, tried.count - 1)
 
     def _refused(self, e: openai.APIStatusError, tried: Tried) -> str:
         """Return a refusal that is about this one call as a body; raise what another asks for."""

@@ -1,0 +1,299 @@
+"""The memory of judging: one SQLite file with a journal of replies and a cache of parsed ones.
+
+The journal belongs to a run. Every body received is committed to it before anyone reads it, so
+that a killed run repeats only the calls whose reply had not arrived. The cache is shared by all
+runs of the file and holds only replies that could be read. Both are content-addressed by what an
+answer depends on: base URL, model, sampling, prompt version, messages and sample.
+
+Several processes may use one file: WAL, a busy time-out, and the first reply to a question wins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import hashlib
+import json
+import os
+import queue
+import re
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import JudgeError
+from ..files import canonical
+from .protocol import Call, Reply, Usage
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, record TEXT NOT NULL, made TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS journal (
+    n INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, key TEXT NOT NULL,
+    phase TEXT NOT NULL, about TEXT NOT NULL, form TEXT NOT NULL, body TEXT NOT NULL,
+    seconds REAL NOT NULL, made TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS journal_key ON journal (run, key);
+CREATE TABLE IF NOT EXISTS cache (key TEXT PRIMARY KEY, reply TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS texts (hash TEXT PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call TEXT NOT NULL);
+"""
+
+_FENCES = re.compile(r"(?m)(?=^===== BEGIN )|(?<=\n)(?=\nJOB: )")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One journalled body: ``form`` is "http" or "reply", ``about`` the Call's key."""
+
+    n: int
+    key: str
+    phase: str
+    about: Mapping[str, Any]
+    form: str
+    body: str
+    seconds: float
+
+
+def call_key(
+    identity: Mapping[str, Any], version: str, call: Call
+) -> tuple[str, list[list[str]]]:
+    """Return the address of a call's answer, and the hashes of each message's parts.
+
+    It depends on who is asked and how (``identity``: base URL, model, sampling), on the prompt
+    version and on everything that is sent, and on ``sample``; not on what the call is about.
+    """
+    parts = [[_sha(p) for p in _parts(m["content"])] for m in call.messages]
+    fields = {**_sent(call, parts), "identity": identity, "version": version}
+    return _sha(canonical(fields)), parts
+
+
+def _sent(call: Call, parts: list[list[str]]) -> dict[str, Any]:
+    return {
+        "messages": [[m["role"], *p] for m, p in zip(call.messages, parts, strict=True)],
+        "schema": call.schema,
+        "max_tokens": call.max_tokens,
+        "temperature": call.temperature,
+        "sample": call.sample,
+    }
+
+
+def _parts(text: str) -> list[str]:
+    """Split a prompt before and after its fenced rollouts, which many calls share."""
+    return [p for p in _FENCES.split(text) if p]
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def reply_to_json(reply: Reply) -> str:
+    """Return a reply as text, without whether it was cached."""
+    fields = asdict(reply)
+    del fields["cached"]
+    return json.dumps(fields)
+
+
+def reply_from_json(text: str, cached: bool = True) -> Reply:
+    """Return the reply that ``reply_to_json`` made this text of."""
+    fields = json.loads(text)
+    usage = fields.pop("usage")
+    return Reply(**fields, usage=Usage(**usage) if usage else None, cached=cached)
+
+
+class Store:
+    """A judge's memory in one SQLite file; safe with threads and with several processes.
+
+    >>> import tempfile
+    >>> with Store(tempfile.mkdtemp() + "/judge.sqlite") as store:
+    ...     store.open_run("first", {"nonce": "n1"})["nonce"]
+    'n1'
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, must_exist: bool = False) -> None:
+        self.path = Path(path)
+        if must_exist and not self.path.is_file():
+            raise JudgeError(f"want a recording at {self.path}; got no such file")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._db = self._connect()
+        self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._writer: threading.Thread | None = None
+        self._owner = os.getpid()
+        self._kept: set[str] = set()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            db = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+            db.isolation_level = None
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("PRAGMA synchronous=FULL")  # a commit outlives a power cut, too
+            db.executescript(_SCHEMA)
+        except sqlite3.DatabaseError as e:
+            raise JudgeError(f"want a judge's memory at {self.path}; got {e}") from e
+        return db
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what is queued and let the file go."""
+        if self._writer is not None:
+            self._queue.put(None)
+            self._writer.join()
+            self._writer = None
+        self._db.close()
+
+    def open_run(self, run: str, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record of a run: the one it was begun with, else this one, which is kept."""
+        with self._lock:
+            self._db.execute(
+                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (run, canonical(record), _now())
+            )
+        return self.run_record(run)
+
+    def run_record(self, run: str) -> dict[str, Any]:
+        """Return the record that a run was begun with.
+
+        Raises:
+            JudgeError: naming the runs that the file has.
+        """
+        rows = self._read("SELECT record FROM runs WHERE run = ?", run)
+        if not rows:
+            raise JudgeError(f"{self.path}: want one of the runs {self.runs()}; got {run!r}")
+        return json.loads(rows[0][0])
+
+    def runs(self) -> list[str]:
+        """Return the names of the file's runs, oldest first."""
+        return [r for (r,) in self._read("SELECT run FROM runs ORDER BY rowid")]
+
+    def _read(self, sql: str, *values: Any) -> list[tuple]:
+        with self._lock:
+            return self._db.execute(sql, values).fetchall()
+
+    def cached(self, key: str) -> Reply | None:
+        """Return the parsed reply to a question, from whichever run."""
+        rows = self._read("SELECT reply FROM cache WHERE key = ?", key)
+        return reply_from_json(rows[0][0]) if rows else None
+
+    def journalled(self, run: str, key: str) -> Row | None:
+        """Return the last body that a run received for a question."""
+        rows = self._read(f"{_ROWS} AND key = ? ORDER BY n DESC LIMIT 1", run, key)
+        return _row(rows[0]) if rows else None
+
+    def journal(self, run: str) -> Iterator[Row]:
+        """Yield every body that a run received, in the order of arrival."""
+        for row in self._read(f"{_ROWS} ORDER BY n", run):
+            yield _row(row)
+
+    def call(self, key: str) -> Call:
+        """Return the call with this address as it was sent.
+
+        Raises:
+            JudgeError: where its prompt was not kept.
+        """
+        rows = self._read("SELECT call FROM calls WHERE key = ?", key)
+        if not rows:
+            raise JudgeError(f"{self.path}: want the prompt of call {key[:12]}; got none kept")
+        fields = json.loads(rows[0][0])
+        messages = []
+        for role, *hashes in fields.pop("messages"):
+            text = "".join(self._text(h) for h in hashes)
+            messages.append({"role": role, "content": text})
+        return Call(messages=tuple(messages), **fields)
+
+    def _text(self, digest: str) -> str:
+        [(body,)] = self._read("SELECT body FROM texts WHERE hash = ?", digest)
+        return zlib.decompress(body).decode("utf-8", "surrogatepass")
+
+    def write(self, sql: str, *values: Any) -> asyncio.Future[None]:
+        """Queue one statement; the future is done when it is on disk.
+
+        The statement is queued before this returns, so that cancelling the wait loses nothing.
+        Statements queued together are committed together.
+        """
+        if self._writer is None or self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._writer = threading.Thread(target=self._work, name="rubricnb-store", daemon=True)
+            self._writer.start()
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        self._queue.put((sql, values, loop, done))
+        return done
+
+    def _work(self) -> None:
+        db = self._connect()
+        end = False
+        while not end:
+            batch = [self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get())
+            end = None in batch
+            batch = [b for b in batch if b is not None]
+            error = _commit(db, batch)
+            for _, _, loop, done in batch:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(_finish, done, error)
+        db.close()
+
+    def note(self, run: str, key: str, call: Call, form: str, body: str, seconds: float):
+        """Queue a received body for the journal; await the result before reading the body."""
+        about = canonical(dict(call.key))
+        values = (run, key, call.phase, about, form, body, seconds, _now())
+        return self.write(f"INSERT INTO journal ({_FIELDS}) VALUES (?,?,?,?,?,?,?,?)", *values)
+
+    def remember(self, key: str, reply: Reply) -> asyncio.Future[None]:
+        """Queue a parsed reply for the cache; the first one to a question stays."""
+        return self.write("INSERT OR IGNORE INTO cache VALUES (?, ?)", key, reply_to_json(reply))
+
+    def keep_prompt(self, key: str, parts: list[list[str]], call: Call) -> None:
+        """Queue a call as it is sent; a part that several prompts share is kept once."""
+        for hashes, message in zip(parts, call.messages, strict=True):
+            for digest, text in zip(hashes, _parts(message["content"]), strict=True):
+                if digest not in self._kept:
+                    self._kept.add(digest)
+                    body = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
+                    self.write("INSERT OR IGNORE INTO texts VALUES (?, ?)", digest, body)
+        fields = {**_sent(call, parts), "phase": call.phase, "key": dict(call.key)}
+        self.write("INSERT OR IGNORE INTO calls VALUES (?, ?)", key, canonical(fields))
+
+
+_FIELDS = "run, key, phase, about, form, body, seconds, made"
+_ROWS = "SELECT n, key, phase, about, form, body, seconds FROM journal WHERE run = ?"
+
+
+def _row(row: tuple) -> Row:
+    n, key, phase, about, form, body, seconds = row
+    return Row(n, key, phase, json.loads(about), form, body, seconds)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _commit(db: sqlite3.Connection, batch: list[tuple]) -> Exception | None:
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        for sql, values, _, _ in batch:
+            db.execute(sql, values)
+        db.execute("COMMIT")
+    except sqlite3.Error as e:  # a full disk, a lock held for a minute
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        return JudgeError(f"want to write to the judge's memory; got {e}")
+    return None
+
+
+def _finish(done: asyncio.Future[None], error: Exception | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
