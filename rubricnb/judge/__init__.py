@@ -7,6 +7,13 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
+    "Budget": "budget",
+    "EndpointJudge": "client",
+    "Ledger": "ledger",
+    "load_prices": "prices",
+    "RecordedJudge": "recorded",
+    "ReplayJudge": "recorded",
+    "Store": "store",
     "Call": "protocol",
     "CallableJudge": "protocol",
     "Judge": "protocol",

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import tenacity
+
+from .protocol import Call, Reply, Usage
 
 FIRST_TRIES = 3  # attempts at an endpoint that has never answered, or that sends web pages
 MOST_TRIES = 30
@@ -73,6 +76,41 @@ def give_up(state: tenacity.RetryCallState, tried: Tried, answered: bool) -> boo
     if state.attempt_number >= (FIRST_TRIES if few else MOST_TRIES):
         return True
     return state.upcoming_sleep >= tried.left()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A received body as a Reply, and the attempts that were needed before it."""
+
+    reply: Reply
+    retries: int = 0
+
+
+class Slot(Protocol):
+    """What a budget gives for one attempt, to be told what the attempt used."""
+
+    def settle(self, usage: Usage | None) -> None:
+        """Replace the worst case; None is unknown and keeps it."""
+
+    def free(self) -> None:
+        """Nothing was charged."""
+
+
+Note = Callable[[str, float], Awaitable[None]]
+Admit = Callable[[Call], AbstractAsyncContextManager[Slot]]
+
+
+class _NoSlot:
+    def settle(self, usage: Usage | None) -> None: ...
+
+    def free(self) -> None: ...
+
+
+def admit_all(call: Call) -> AbstractAsyncContextManager[Slot]:
+    return nullcontext(_NoSlot())
+
+
+async def note_nothing(body: str, seconds: float) -> None: ...
 
 
 class Secret:

@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
 from urllib.parse import urlsplit
 
 import openai
@@ -26,48 +25,24 @@ from aiolimiter import AsyncLimiter
 
 from ..errors import ConfigError, JudgeError
 from . import attempts, wire
-from .attempts import Again, Secret, Tried, give_up, wait_of
+from .attempts import (
+    Admit,
+    Again,
+    Exchange,
+    Note,
+    Secret,
+    Tried,
+    admit_all,
+    give_up,
+    note_nothing,
+    wait_of,
+)
 from .loop import background_loop
-from .protocol import Call, Reply, Usage
+from .protocol import Call, Reply
 from .quirks import Quirks
 
 _SETTINGS = ("temperature", "top_p", "seed", "reasoning_effort", "frequency_penalty", "stop")
 _LEARNED: dict[tuple[str, str], Quirks] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """A received body as a Reply, and the attempts that were needed before it."""
-
-    reply: Reply
-    retries: int = 0
-
-
-class Slot(Protocol):
-    """What a budget gives for one attempt, to be told what the attempt used."""
-
-    def settle(self, usage: Usage | None) -> None:
-        """Replace the worst case; None is unknown and keeps it."""
-
-    def free(self) -> None:
-        """Nothing was charged."""
-
-
-Note = Callable[[str, float], Awaitable[None]]
-Admit = Callable[[Call], AbstractAsyncContextManager[Slot]]
-
-
-class _NoSlot:
-    def settle(self, usage: Usage | None) -> None: ...
-
-    def free(self) -> None: ...
-
-
-def _admit_all(call: Call) -> AbstractAsyncContextManager[Slot]:
-    return nullcontext(_NoSlot())
-
-
-async def _note_nothing(body: str, seconds: float) -> None: ...
 
 
 class EndpointJudge:
@@ -160,7 +135,7 @@ class EndpointJudge:
         return (await self.exchange(call)).reply
 
     async def exchange(
-        self, call: Call, note: Note = _note_nothing, admit: Admit = _admit_all
+        self, call: Call, note: Note = note_nothing, admit: Admit = admit_all
     ) -> Exchange:
         """Return the answer to a call, from whichever loop it is awaited on.
 
@@ -217,9 +192,7 @@ class EndpointJudge:
         self._tokens = AsyncLimiter(tokens, 60) if tokens else None
         self._home = loop
 
-    async def _attempt(
-        self, call: Call, note: Note, admit: Admit, tried: Tried
-    ) -> Exchange:
+    async def _attempt(self, call: Call, note: Note, admit: Admit, tried: Tried) -> Exchange:
         await self._pause()
         async with AsyncExitStack() as stack:
             with tried.queued():
@@ -237,7 +210,10 @@ class EndpointJudge:
                 slot.free()
                 body = self._refused(e, tried)
             except openai.APIConnectionError as e:
-                tried.last = f"no connection ({_root(e)})"
+                cause = _root(e)
+                if type(cause).__name__ in ("ConnectError", "ConnectTimeout"):
+                    slot.free()  # nothing was sent
+                tried.last = f"no connection ({type(cause).__name__}: {cause})"[:200]
                 raise Again(tried.last, kind="connection") from None
             seconds = time.monotonic() - began
             await note(body, seconds)
@@ -296,8 +272,8 @@ class EndpointJudge:
             return self._key.clean(got.text)
 
 
-def _root(error: BaseException) -> str:
-    """Return the first cause's words: "Connection error." alone says nothing."""
+def _root(error: BaseException) -> BaseException:
+    """Return the first cause: "Connection error." alone says nothing."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return f"{type(error).__name__}: {error}"[:200]
+    return error

@@ -93,12 +93,9 @@ class Ledger:
         failed: bool = False,
     ) -> None:
         """Book one call."""
-        task, rollout = call.key.get("task_id", ""), call.key.get("trajectory_id", "")
-        self.entries.append(
-            Entry(
-                call.phase, str(task), str(rollout), self.step, usage, seconds, retries, replayed, failed
-            )
-        )
+        about = (str(call.key.get(name, "")) for name in ("task_id", "trajectory_id"))
+        what = (usage, seconds, retries, replayed, failed)
+        self.entries.append(Entry(call.phase, *about, self.step, *what))
 
     def bill(self, entries: Iterable[Entry] | None = None) -> Bill:
         """Return the sum of these entries, by default of all; the order does not matter."""

@@ -50,9 +50,9 @@ class PriceTable:
         True
         """
         for url, name, price in self.entries:
-            if fnmatchcase(base_url + "/", url + ("" if url.endswith("*") else "/")) and fnmatchcase(
-                model, name
-            ):
+            if fnmatchcase(
+                base_url + "/", url + ("" if url.endswith("*") else "/")
+            ) and fnmatchcase(model, name):
                 return price
         return None
 
@@ -83,7 +83,9 @@ def _read(path: Path) -> list[tuple[str, str, Price]]:
 
 def _entry(row: Any, where: str, label: str) -> tuple[str, str, Price]:
     known = {"base_url", "model", "prompt", "cached", "completion", "note"}
-    if not isinstance(row, Mapping) or not {"base_url", "model", "prompt", "completion"} <= set(row):
+    if not isinstance(row, Mapping) or not {"base_url", "model", "prompt", "completion"} <= set(
+        row
+    ):
         raise ConfigError(f"{where}: want base_url, model, prompt and completion; got {row!r}")
     if unknown := sorted(set(row) - known):
         raise ConfigError(f"{where}: want fields among {sorted(known)}; got {unknown[0]!r}")

@@ -15,13 +15,14 @@ from typing import Any
 
 from ..errors import JudgeError, ReplayError
 from . import wire
+from .address import call_key, reply_from_json, reply_to_json
 from .attempts import Again
 from .budget import Budget, Slot
 from .ledger import Ledger
 from .messages import PROMPT_VERSION
 from .protocol import Call, Judge, Reply, Usage
 from .replies import NotJSON, final_text, find_values
-from .store import Row, Store, call_key, reply_from_json, reply_to_json
+from .store import Row, Store
 
 
 def identity_of(judge: Any) -> dict[str, Any]:

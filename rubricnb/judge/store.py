@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import hashlib
 import json
 import os
 import queue
-import re
 import sqlite3
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import JudgeError
 from ..files import canonical
-from .protocol import Call, Reply, Usage
+from .address import reply_from_json, reply_to_json, sent, split_parts
+from .protocol import Call, Reply
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -42,8 +41,6 @@ CREATE TABLE IF NOT EXISTS texts (hash TEXT PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call TEXT NOT NULL);
 """
 
-_FENCES = re.compile(r"(?m)(?=^===== BEGIN )|(?<=\n)(?=\nJOB: )")
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -56,52 +53,6 @@ class Row:
     form: str
     body: str
     seconds: float
-
-
-def call_key(
-    identity: Mapping[str, Any], version: str, call: Call
-) -> tuple[str, list[list[str]]]:
-    """Return the address of a call's answer, and the hashes of each message's parts.
-
-    It depends on who is asked and how (``identity``: base URL, model, sampling), on the prompt
-    version and on everything that is sent, and on ``sample``; not on what the call is about.
-    """
-    parts = [[_sha(p) for p in _parts(m["content"])] for m in call.messages]
-    fields = {**_sent(call, parts), "identity": identity, "version": version}
-    return _sha(canonical(fields)), parts
-
-
-def _sent(call: Call, parts: list[list[str]]) -> dict[str, Any]:
-    return {
-        "messages": [[m["role"], *p] for m, p in zip(call.messages, parts, strict=True)],
-        "schema": call.schema,
-        "max_tokens": call.max_tokens,
-        "temperature": call.temperature,
-        "sample": call.sample,
-    }
-
-
-def _parts(text: str) -> list[str]:
-    """Split a prompt before and after its fenced rollouts, which many calls share."""
-    return [p for p in _FENCES.split(text) if p]
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def reply_to_json(reply: Reply) -> str:
-    """Return a reply as text, without whether it was cached."""
-    fields = asdict(reply)
-    del fields["cached"]
-    return json.dumps(fields)
-
-
-def reply_from_json(text: str, cached: bool = True) -> Reply:
-    """Return the reply that ``reply_to_json`` made this text of."""
-    fields = json.loads(text)
-    usage = fields.pop("usage")
-    return Reply(**fields, usage=Usage(**usage) if usage else None, cached=cached)
 
 
 class Store:
@@ -255,12 +206,12 @@ class Store:
     def keep_prompt(self, key: str, parts: list[list[str]], call: Call) -> None:
         """Queue a call as it is sent; a part that several prompts share is kept once."""
         for hashes, message in zip(parts, call.messages, strict=True):
-            for digest, text in zip(hashes, _parts(message["content"]), strict=True):
+            for digest, text in zip(hashes, split_parts(message["content"]), strict=True):
                 if digest not in self._kept:
                     self._kept.add(digest)
                     body = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
                     self.write("INSERT OR IGNORE INTO texts VALUES (?, ?)", digest, body)
-        fields = {**_sent(call, parts), "phase": call.phase, "key": dict(call.key)}
+        fields = {**sent(call, parts), "phase": call.phase, "key": dict(call.key)}
         self.write("INSERT OR IGNORE INTO calls VALUES (?, ?)", key, canonical(fields))
 
 
