@@ -108,6 +108,7 @@ def _criterion(row: Any, cid: str, source: str) -> Criterion | None:
     instruction = as_text(first_of(row, _INSTRUCTION)) or description
     if not title or not instruction:
         return None
-    return Criterion(
-        cid, title, description, instruction, source, as_text(first_of(row, _EVIDENCE))
-    )
+    if {title, instruction} & {"...", "…"}:
+        return None  # the reply form, copied
+    evidence = as_text(first_of(row, _EVIDENCE))
+    return Criterion(cid, title, description, instruction, source, evidence)
