@@ -20,7 +20,7 @@ from .desk_findings import STYLES, Finding
 from .desk_kinds import KINDS, ORDER
 from .desk_noise import LENIENT, STRICT, JudgeNoise
 from .desk_reader import Transcript, read_transcript
-from .desk_task import Asked, read_task
+from .desk_task import Asked, read_task, task_name
 
 NAME = "offline rule judge (bundled world)"
 LENIENT_NAME = "lenient offline rule judge (bundled world)"
@@ -106,7 +106,7 @@ class DeskJudge:
         rows = [
             _row(r.asked, key, 0, evidence="the task's own words")
             for key in keys(r.asked, "task")
-            if self.noise.draw("overlook", r.shown.prompt, key) >= self.noise.overlook
+            if self.noise.draw("overlook", task_name(r.asked), key) >= self.noise.overlook
         ]
         return {"criteria": rows[:15]}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from ..errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class JudgeNoise:
     keep: float = 0.3
     correlation: float = 0.6
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name != "seed" and not 0.0 <= value <= 1.0:
+                raise ConfigError(f"want {f.name} in [0, 1]; got {value!r}")
 
     def draw(self, *names: object) -> float:
         """A number in [0, 1) that depends on the seed and the names alone."""

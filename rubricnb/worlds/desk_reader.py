@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ..judge.shown import ShownStep
 from .desk_events import Event, events
-from .desk_task import THING_KINDS, Asked, Goal, read_task
+from .desk_task import THING_KINDS, Asked, Goal, read_task, task_name
 
 
 @dataclass(slots=True)
@@ -49,7 +49,9 @@ class Transcript:
         self.numbers = [s.number for s in steps]
         self.events = list(events(steps, self.lex))
         self.at = {e.step: e for e in reversed(self.events)}  # step -> its first call
-        told = "\n".join(f"{e.step} {e.role} {e.said} {e.answer}" for e in self.events)
+        told = task_name(asked) + "\n".join(
+            f"{e.step} {e.role} {e.said} {e.answer}" for e in self.events
+        )
         self.digest = hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
         self.names: dict[str, tuple[str, str]] = {}  # person id -> (name, city)
         self.owner: dict[str, str] = {}  # thing id -> person id

@@ -63,3 +63,9 @@ def read_task(prompt: str) -> Asked | None:
             words = f"{verb}{thing}" + (f" to {value}" if value else "")
             goals.append(Goal(kind, ref, value, who, words))
     return Asked(LEXICONS[desk], tuple(goals), tuple(people)) if goals else None
+
+
+@lru_cache(maxsize=4096)
+def task_name(asked: Asked) -> str:
+    """One text per task, the same in both languages: what noise is a function of."""
+    return repr((asked.lexicon.name, asked.people, asked.goals))
