@@ -31,16 +31,19 @@ class GradedArrays:
         verdict_GK: +1, -1, 0, NaN where the judgement failed or the rollout is ungraded.
         cite_GKS: bool, the step is cited for that criterion.
         keep_K: bool, the criteria that dropout retains.
+        weight_K: the criteria's weights, which RaR alone reads.
         pass_GS, fail_GS: retained passes and fails that cite each step.
         tokens_GS: n_j in ``unit``; 0 is padding.
         kind_GS: step types; "" is padding.
         outcome_G: the world's verdict, NaN where unknown; for evaluation.
+        reward_G: ``rubric_reward`` of the retained criteria.
         unit: what n_j counts: "tokens" (sampled ids), "tokenizer" or "chars".
     """
 
     verdict_GK: Array
     cite_GKS: NDArray[np.bool_]
     keep_K: NDArray[np.bool_]
+    weight_K: Array
     pass_GS: Array
     fail_GS: Array
     tokens_GS: Array
@@ -55,6 +58,7 @@ class GradedArrays:
             self.tokens_GS,
             verdict_GK=self.verdict_GK[:, self.keep_K],
             cite_GKS=self.cite_GKS[:, self.keep_K],
+            weight_GK=np.tile(self.weight_K[self.keep_K], (len(self.reward_G), 1)),
             pass_GS=self.pass_GS,
             fail_GS=self.fail_GS,
             reward_G=self.reward_G,
@@ -120,6 +124,7 @@ def arrays(
         verdict_GK=verdict,
         cite_GKS=cite,
         keep_K=keep,
+        weight_K=np.array([c.weight for c in graded.rubric.criteria], dtype=float),
         pass_GS=(kept & (quality[:, keep] == 1)[:, :, None]).sum(axis=1).astype(float),
         fail_GS=(kept & (quality[:, keep] == -1)[:, :, None]).sum(axis=1).astype(float),
         tokens_GS=n,

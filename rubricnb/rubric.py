@@ -82,7 +82,8 @@ class Verdict:
         reason: the judge's words.
         steps: cited step numbers, 1-based, sorted, without duplicates, all in range.
         dropped: how many citations were invalid and left out.
-        flags: "contradiction", "no_evidence", "insufficient", "quote_after_step", ...
+        flags: "contradiction", "no_evidence", "insufficient", "quote_after_step", ...; where
+            attribution disagreed with scoring, "override:" and its label ("override:pass").
     """
 
     criterion_id: str

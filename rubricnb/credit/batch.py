@@ -205,7 +205,7 @@ def stack(batches: Sequence[CreditBatch]) -> CreditBatch:
     out: dict[str, NDArray] = {}
     for f in fields(CreditBatch):
         parts = [getattr(b, f.name) for b in batches]
-        if all(p is not None for p in parts):
+        if f.name != "group_G" and all(p is not None for p in parts):
             out[f.name] = _padded(f.name, parts)
     offset, groups = 0, []
     for b in batches:

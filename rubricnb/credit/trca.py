@@ -61,10 +61,10 @@ def trca(
         CreditError: a field is missing, a category unknown, an option out of range.
     Reference: TRCA (arXiv 2608.16156).
 
-    >>> b = CreditBatch([[2, 4]], outcome_G=[1.0], state_GS=[["a", "b"]],
-    ...     active_GSJ=[[[True], [True]]], item_GJ=[["Ev"]])
-    >>> trca(b).tolist()
-    [[0.0, 0.0]]
+    >>> b = CreditBatch([[2], [4]], outcome_G=[1.0, 1.0], state_GS=[["a"], ["a"]],
+    ...     active_GSJ=[[[True]], [[False]]], item_GJ=[["Ev"], ["Ev"]])
+    >>> trca(b, eps=0).round(3).tolist()
+    [[0.707], [-0.707]]
     """
     choice("episode", episode, ("env", "env+rubric"))
     choice("base", base, ("outcome", "rubric", "none"))

@@ -58,9 +58,9 @@ def triage(
         CreditError: a field is missing, a role unknown, a score or an option out of range.
     Reference: TRIAGE (arXiv 2606.32017). Tokens outside segments are not determined: ours.
 
-    >>> b = CreditBatch([[2, 4]], outcome_G=[1.0], role_GS=[["decisive", "regression"]])
-    >>> triage(b, whiten=False, base="outcome").round(3).tolist()
-    [[0.2, -0.1]]
+    >>> b = CreditBatch([[2, 4]], advantage_G=[0.05], role_GS=[["decisive", "regression"]])
+    >>> triage(b, whiten=False, base="rubric").round(3).tolist()
+    [[0.25, -0.05]]
     """
     choice("outside", outside, ("advantage", "mask"))
     choice("whiten_ddof", whiten_ddof, (0, 1))
