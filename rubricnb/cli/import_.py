@@ -18,6 +18,12 @@ def import_(
     path: Annotated[Path, typer.Argument(help="a log file, or a folder of one experiment")],
     output: Annotated[Path, typer.Option("-o", "--output", help="where to write our JSON lines")],
     format: Annotated[str | None, typer.Option(help="name the format instead of guessing")] = None,
+    redact: Annotated[
+        bool, typer.Option(help="replace e-mail addresses, keys and phone numbers")
+    ] = False,
+    pattern: Annotated[
+        list[str] | None, typer.Option(help="a regular expression of what else to replace")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="also write the report, as JSON")] = None,
 ) -> None:
     """Read a log, say what format it is and how sure that is, write trajectories, account for all.
@@ -25,7 +31,7 @@ def import_(
     Every message of the log is in the report: in a task, a step, an observation, or dropped with
     its line and the reason.
     """
-    reading = importers.read(path, format)
+    reading = importers.read(path, format, redact=redact, patterns=pattern or ())
     n = files.write_jsonl(output, reading)
     print(reading.report)
     if report is not None:

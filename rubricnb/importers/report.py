@@ -47,6 +47,7 @@ class Report:
         mended: replacements by kind: "ansi", "nul", "surrogate", "bytes", "image", ...
         redacted: replacements by kind: "email", "key", "phone", "pattern 1", ...
         fields: source fields that were not carried over -> how often.
+        inside: the file of a folder that is being read; places begin with it.
     """
 
     path: str = ""
@@ -62,6 +63,7 @@ class Report:
     mended: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
+    inside: str = ""
 
     def met(self, count: int = 1) -> None:
         """Count messages where the source holds them."""
@@ -92,6 +94,7 @@ class Report:
     def _add(self, into: dict[str, Dropped], place: str | int, text: str, count: int) -> None:
         text = text if text in into or len(into) < KEPT_REASONS else "other reasons"
         place = f"line {place}" if isinstance(place, int) else place
+        place = f"{self.inside}: {place}".removesuffix(": ") if self.inside else place
         into.setdefault(text, Dropped()).add(place, count)
 
     @property

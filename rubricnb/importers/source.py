@@ -10,21 +10,23 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, AnyStr, BinaryIO
 
 from ..errors import FormatError
-from .pull import BrokenJSON, Document, Pull, decode, load
+from .ids import Ids
+from .pull import SPACE, BrokenJSON, Document, Pull, decode, load
 from .report import Report
 
 RECORD = 64 << 20
 DOCUMENT = 512 << 20
-HEAD = 1 << 18
+HEAD = 1 << 20
 HEAD_ROWS = 40
+DAMAGE = (OSError, EOFError, zlib.error)  # what a cut or damaged gzip raises while it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,13 @@ class Row:
 class Source:
     """A file or folder that is imported, and the report that its reading fills."""
 
-    def __init__(self, path: str | os.PathLike[str], report: Report | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], report: Report | None = None, ids: Ids | None = None
+    ) -> None:
         self.path = Path(path)
         self.report = Report() if report is None else report
+        self.ids = ids or Ids()
+        self.shared = ids is not None
         if not self.path.exists():
             raise FormatError(f"{self.path}: want a file or folder; got nothing there")
 
@@ -69,39 +75,53 @@ class Source:
             return "dir"
         if self.head_bytes[:4] == b"PK\x03\x04":
             return "zip"
-        return "jsonl" if len(self.head_lines) > 1 else "json"
+        return "jsonl" if self._alone[1] else "json"
 
     @cached_property
     def head_bytes(self) -> bytes:
         """The first bytes, decompressed."""
         with self.binary() as f:
-            return f.read(HEAD)
+            return _read(lambda: f.read(HEAD), self.path)
 
     @cached_property
-    def head_lines(self) -> list[Any]:
-        """The values of the first lines that are whole objects or arrays on their own."""
-        text = self.head_bytes.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-        rows = []
-        for line in text.splitlines()[:HEAD_ROWS] if text[:1] in ("{", "[") else []:
-            try:
-                value = decode(line) if line.strip()[:1] in ("{", "[") else None
-            except BrokenJSON:
-                continue
-            if isinstance(value, (dict, list)) and value:
-                rows.append(value)
-        return rows
+    def _alone(self) -> tuple[list[Any], bool]:
+        """(values of the first lines that are whole alone, whether the file is JSON lines)."""
+        values, first_whole, lines = [], False, 0
+        with self.text() as f:
+            read = 0
+            while read < HEAD and lines < HEAD_ROWS:
+                line = _read(lambda: f.readline(RECORD), self.path)
+                if not line:
+                    break
+                read += len(line)
+                stripped = line.strip(SPACE)
+                if not stripped:
+                    continue
+                lines += 1
+                value = _whole(stripped)
+                first_whole = first_whole or (lines == 1 and value is not None)
+                if value:
+                    values.append(value)
+        return values, len(values) > 1 or (first_whole and lines > 1)
 
     @cached_property
     def head(self) -> Any:
         """What the first bytes hold as one JSON value, as far as it goes; None if nothing."""
         return load(self.head_bytes.decode("utf-8", "replace")).value
 
+    def said(self) -> str:
+        """Say in a few words what the file is, for an error."""
+        if self.kind == "dir":
+            return "a folder"
+        start = self.head_bytes[:40].decode("utf-8", "backslashreplace").strip()
+        return f"a file that begins {start!r}" if start else "an empty file"
+
     def samples(self) -> list[Any]:
         """The first records, for recognising the format."""
         if self.kind in ("dir", "zip"):
             return []
         if self.kind == "jsonl":
-            return self.head_lines
+            return self._alone[0]
         head = self.head
         return head[:HEAD_ROWS] if isinstance(head, list) else [head]
 
@@ -121,25 +141,28 @@ class Source:
 
     def lines(self) -> Iterator[Row]:
         """Yield the value of each line; a line that cannot be read is reported and left out."""
+        number = 0
         with self.text() as f:
-            number = 0
-            while line := _read(lambda: f.readline(RECORD), self.path):
-                number += 1
-                if len(line) >= RECORD and not line.endswith("\n"):
-                    while len(rest := f.readline(RECORD)) >= RECORD and not rest.endswith("\n"):
-                        pass
-                    self.report.damaged(number, f"a line of more than {RECORD} characters")
-                    continue
-                if not line.strip(" \t\r\n\ufeff"):
-                    continue
-                self.report.records += 1
-                try:
-                    value = decode(line)
-                except BrokenJSON as e:
-                    cut = "" if line.endswith("\n") else "; the last line is cut"
-                    self.report.damaged(number, e.reason.split(" at column")[0] + cut)
-                    continue
-                yield Row(value, number, f"line {number}")
+            try:
+                while line := f.readline(RECORD):
+                    number += 1
+                    if len(line) >= RECORD and not line.endswith("\n"):
+                        _skip_line(f)
+                        self.report.damaged(number, f"a line of more than {RECORD} characters")
+                    elif line.strip(SPACE):
+                        yield from self._line(line, number)
+            except DAMAGE as e:
+                self.report.damaged(number + 1, f"the file cannot be read on ({e})")
+
+    def _line(self, line: str, number: int) -> Iterator[Row]:
+        self.report.records += 1
+        try:
+            value = decode(line)
+        except BrokenJSON as e:
+            cut = "" if line.endswith("\n") else "; the last line is cut"
+            self.report.damaged(number, e.reason.split(" at column")[0] + cut)
+            return
+        yield Row(value, number, f"line {number}")
 
     def items(self, *keys: str) -> Iterator[Row]:
         """Yield the items of the array at the top, or of the arrays under these top-level keys."""
@@ -149,8 +172,8 @@ class Source:
                 yield from self._items(pull, keys)
             except BrokenJSON as e:
                 self.report.damaged(e.line, e.reason + "; what follows is lost")
-            except (OSError, EOFError) as e:
-                raise FormatError(f"{self.path}: want a whole file; got {e}") from e
+            except DAMAGE as e:
+                self.report.damaged(pull.line(), f"the file cannot be read on ({e})")
 
     def _items(self, pull: Pull, keys: tuple[str, ...]) -> Iterator[Row]:
         if pull.peek() == "[":
@@ -229,9 +252,23 @@ class Source:
         return path if inside and path.is_file() else None
 
 
-def _read(read: Callable[[], str], path: Path) -> str:
-    """Read text; damage of the container (gzip) is a FormatError."""
+def _whole(line: str) -> dict[str, Any] | list[Any] | None:
+    """The object or array that a line is, None for anything else."""
+    try:
+        value = decode(line) if line[0] in "{[" else None
+    except BrokenJSON:
+        return None
+    return value if isinstance(value, (dict, list)) else None
+
+
+def _read(read: Callable[[], AnyStr], path: Path) -> AnyStr:
+    """Read; damage of the container (gzip) is a FormatError."""
     try:
         return read()
-    except (OSError, EOFError, zipfile.BadZipFile) as e:
-        raise FormatError(f"{path}: want a whole file; got {type(e).__name__}: {e}") from e
+    except DAMAGE as e:
+        raise FormatError(f"{path}, line 1: want a file that can be read; got {e}") from e
+
+
+def _skip_line(f: IO[str]) -> None:
+    while (rest := f.readline(RECORD)) and not rest.endswith("\n"):
+        pass

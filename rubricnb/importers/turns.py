@@ -96,6 +96,10 @@ class Turns:
             self._before(message)
         return len(self._steps)
 
+    def is_open(self, turn: str) -> bool:
+        """Whether the step under way belongs to this turn."""
+        return bool(self._steps) and self._steps[-1].turn == turn
+
     def _turn(self, m: Message) -> None:
         last = self._steps[-1] if self._steps else None
         if last is not None and m.turn and m.turn == last.turn:
@@ -161,17 +165,29 @@ class Turns:
         """The steps so far."""
         return tuple(s.close() for s in self._steps)
 
-    def agents(self, place: str = "") -> tuple[Step, ...]:
+    def steps_checked(self, place: str = "") -> tuple[Step, ...]:
         """The steps, with a warning where there is none."""
         if not self._steps:
             self.warn(place, "no assistant turn: a trajectory without steps")
         return self.steps()
 
-    def task(self, task_id: str = "", meta: Mapping[str, Any] = EMPTY, prompt: str = "") -> Task:
-        """Return the task; without an id its id is a hash of what it says."""
+    def task(
+        self,
+        task_id: str = "",
+        *,
+        fallback: str = "",
+        prompt: str = "",
+        meta: Mapping[str, Any] = EMPTY,
+    ) -> Task:
+        """Return the task; without an id it is a hash of what the task says.
+
+        ``prompt`` stands in where no message came before the first turn, ``fallback`` is the id of
+        a task that says nothing (such tasks are not one group).
+        """
         system = "\n\n".join(t for t in self.system if t)
         prompt = "\n\n".join(t for t in self.prompt if t) or prompt
-        return Task(task_id or prompt_id(system, prompt), prompt, system, meta)
+        own = prompt_id(system, prompt) if system or prompt or not fallback else fallback
+        return Task(task_id or own, prompt, system, meta)
 
 
 def prompt_id(system: str, prompt: str) -> str:

@@ -1,0 +1,258 @@
+"""OpenHands: event streams (actions and observations), evaluation outputs and SDK events.
+
+An action of the agent is a step; several calls of one model response are one step together. An
+observation belongs to the step of the action that caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..trajectory import ToolCall, Trajectory
+from .dialects import as_arguments, first, is_message, text_of
+from .records import carry, find_outcome, finish, outcome_of, pick, rows_of, table
+from .source import Row, Source
+from .text import flatten
+from .turns import Message, Turns
+
+NAME = "openhands"
+LISTS = ("history", "events", "trajectory")
+# Not calls of a tool: what the agent says is the step's text.
+SPEECH = {"message", "finish", "think", "reject"}
+SILENT = {"recall", "change_agent_state", "condensation", "condensation_request", "null", "pause",
+          "start", "stop", "loop_recovery", "task_tracking_state"}  # fmt: skip
+KINDS = {"MessageEvent", "ActionEvent", "ObservationEvent", "SystemPromptEvent", "AgentErrorEvent",
+         "UserRejectObservation"}  # fmt: skip
+
+
+def looks(source: Source) -> tuple[float, str]:
+    """How sure we are that these are OpenHands events, and why."""
+    rows = source.samples()
+    if any(is_event(r) for r in rows):
+        return 0.93, "events with source, and an action or observation"
+    if any(is_event(e) for r in rows for e in events_of(r)[1]):
+        return 0.93, "records with a history of events"
+    return 0.0, "no events"
+
+
+def is_event(raw: Any) -> bool:
+    """Whether this is an event of either generation."""
+    if not isinstance(raw, dict) or ("source" not in raw and "cause" not in raw):
+        return False
+    old = isinstance(raw.get("action"), str) or isinstance(raw.get("observation"), str)
+    return (old and any(k in raw for k in ("args", "content", "message"))) or raw.get(
+        "kind"
+    ) in KINDS
+
+
+def events_of(raw: Any) -> tuple[str, list[Any]]:
+    """Return the key and the events of a record that holds several."""
+    if isinstance(raw, list):
+        # Older outputs pair each action with its observation.
+        pairs = [e for p in raw for e in (p if isinstance(p, list) else [p])]
+        return "", pairs if any(is_event(e) for e in pairs) else []
+    for key in LISTS if isinstance(raw, dict) else ():
+        found = [e for p in rows_of(raw, key) for e in (p if isinstance(p, list) else [p])]
+        if any(is_event(e) for e in found):
+            return key, found
+    return "", []
+
+
+def read(source: Source) -> Iterator[Trajectory]:
+    """Yield one trajectory for each record with events, one for all loose events."""
+    report = source.report
+    loose: tuple[Row, Stream] | None = None
+    for row in source.rows():
+        key, events = events_of(row.value)
+        if not events:
+            loose = loose or (row, Stream(source))
+            report.met()
+            loose[1].add(row.value, row.place)
+            continue
+        stream = Stream(source)
+        for index, raw in enumerate(events):
+            report.met()
+            if row.is_cut(key, index):
+                report.drop(row.at(index, key), "the file is cut in this event")
+                continue
+            stream.add(raw, row.at(index, key))
+        yield run(row, row.value if isinstance(row.value, dict) else {}, stream, source)
+    if loose is not None and (len(loose[1].turns) or loose[1].turns.prompt):
+        yield run(loose[0], {}, loose[1], source)
+
+
+def run(row: Row, raw: dict[str, Any], stream: Stream, source: Source) -> Trajectory:
+    """Return a stream of events as a trajectory."""
+    report = source.report
+    outcome = find_outcome(raw, stream.turns, row.place)
+    tested = table(raw, "test_result")
+    if outcome is None:
+        outcome = outcome_of(first(tested, "resolved", "result", "passed"))
+    error = bool(raw.get("error"))
+    return finish(
+        source,
+        row,
+        stream.turns,
+        NAME,
+        id=pick(raw, ("id",), report),
+        task_id=pick(raw, ("instance_id", "task_id"), report),
+        prompt=pick(raw, ("instruction",), report),
+        outcome=outcome,
+        termination="error" if error else stream.termination,
+        model=pick(table(raw, "metadata", "llm_config"), ("model",), report) or stream.model,
+        meta=carry(raw, (*LISTS, "instruction", "instance", "instance_id"), report),
+    )
+
+
+class Stream:
+    """Collects events into turns."""
+
+    def __init__(self, source: Source) -> None:
+        self.report = source.report
+        self.turns = Turns(source.report)
+        self.termination = ""
+        self.model = ""
+        self.calls: dict[str, str] = {}  # event id -> call id
+
+    def add(self, raw: Any, place: str) -> None:
+        """Place one event, which has been met."""
+        if not isinstance(raw, dict):
+            self.report.drop(place, "no event: not an object")
+        elif raw.get("kind") in KINDS:
+            self.sdk(raw, place)
+        elif isinstance(raw.get("action"), str):
+            self.action(raw, place)
+        elif isinstance(raw.get("observation"), str):
+            self.observation(raw, place)
+        elif is_message(raw):
+            self.report.drop(place, "a chat message among events")
+        else:
+            kind = first(raw, "kind", "type", "action", "observation")
+            self.report.drop(place, f"event of unknown type {kind!s:.40}")
+
+    def action(self, raw: dict[str, Any], place: str) -> None:
+        """Place an action: a step where the agent acts, else a message."""
+        kind, args = raw["action"], table(raw, "args")
+        said = first(args, "content", "final_thought") or ""
+        if kind == "system":
+            self.say("system", said, place)
+        elif kind in SILENT:
+            self.report.drop(place, f"event of type {kind}: it says nothing to the agent")
+        elif raw.get("source") == "user":
+            if kind == "message":
+                self.say("user", said or raw.get("message"), place)
+            else:
+                self.report.drop(place, f"event of type {kind:.40} by the user")
+        elif raw.get("source") == "environment" and kind != "message":
+            self.report.drop(place, f"event of type {kind:.40} by the environment")
+        else:
+            self.step(raw, kind, args, place)
+
+    def step(self, raw: dict[str, Any], kind: str, args: dict[str, Any], place: str) -> None:
+        """Place an action of the agent."""
+        call_info = table(raw, "tool_call_metadata")
+        response = table(call_info, "model_response")
+        self.model = self.model or pick(response, ("model",), self.report)
+        call_id = pick(call_info, ("tool_call_id",), self.report)
+        body = spoken(response)
+        thought = body.get("content") or args.get("thought")
+        if not thought and kind in SPEECH:
+            thought = first(args, "content", "final_thought") or raw.get("message")
+        text, thinking = flatten(thought, self.report)
+        reasoned = flatten(first(body, "reasoning_content"), self.report)[0]
+        calls: tuple[ToolCall, ...] = ()
+        if call_info or kind not in SPEECH:
+            call_id = call_id or f"event {pick(raw, ('id',), self.report)}"
+            calls = (self.call(kind, args, call_info, body, call_id),)
+        self.calls[pick(raw, ("id",), self.report)] = call_id
+        turn = pick(response, ("id",), self.report)
+        message = Message("assistant", text, thinking or reasoned, calls, place=place, turn=turn)
+        if turn and len(self.turns) and self.turns.is_open(turn):
+            message.text = message.thinking = ""  # each call repeats the response's text
+        if kind == "finish":
+            self.termination = "finished"
+        self.turns.add(message)
+
+    def call(
+        self,
+        kind: str,
+        args: dict[str, Any],
+        call_info: dict[str, Any],
+        body: dict[str, Any],
+        call_id: str,
+    ) -> ToolCall:
+        """Return the call of an action, its arguments as the model wrote them if they are there."""
+        for raw in rows_of(body, "tool_calls"):
+            if isinstance(raw, dict) and text_of(raw.get("id"), self.report) == call_id:
+                own = table(raw, "function")
+                name = pick(own, ("name",), self.report) or kind
+                return ToolCall(name, as_arguments(own.get("arguments"), self.report), call_id)
+        kept = {k: v for k, v in args.items() if k not in ("thought", "security_risk") and v not in
+                (None, "")}  # fmt: skip
+        name = pick(call_info, ("function_name",), self.report) or kind
+        return ToolCall(name, as_arguments(kept, self.report), call_id)
+
+    def observation(self, raw: dict[str, Any], place: str) -> None:
+        """Place an observation."""
+        kind = raw["observation"]
+        if kind in SILENT or kind == "agent_state_changed":
+            state = pick(table(raw, "extras"), ("agent_state",), self.report)
+            if state in ("error", "stuck_in_loop"):
+                self.termination = "error"
+            self.report.drop(place, f"event of type {kind}: it says nothing to the agent")
+            return
+        call_info = table(raw, "tool_call_metadata")
+        call_id = pick(call_info, ("tool_call_id",), self.report)
+        call_id = call_id or self.calls.get(pick(raw, ("cause",), self.report), "")
+        text = flatten(first(raw, "content", "message"), self.report)[0]
+        role = "tool" if call_id and len(self.turns) else "environment"
+        self.turns.add(Message(role, text, call_id=call_id, place=place))
+
+    def say(self, role: str, content: Any, place: str) -> None:
+        """Place a message of somebody else than the agent."""
+        self.turns.add(Message(role, flatten(content, self.report)[0], place=place))
+
+    def sdk(self, raw: dict[str, Any], place: str) -> None:
+        """Place an event of the newer SDK."""
+        kind = raw["kind"]
+        body = table(raw, "llm_message")
+        if kind == "SystemPromptEvent":
+            self.say("system", raw.get("system_prompt"), place)
+        elif kind == "MessageEvent" and raw.get("source") != "agent":
+            self.say("user", body.get("content"), place)
+        elif kind == "MessageEvent":
+            text, thinking = flatten(body.get("content"), self.report)
+            self.turns.add(Message("assistant", text, thinking, place=place))
+        elif kind == "ActionEvent":
+            self.sdk_action(raw, place)
+        else:
+            held = first(table(raw, "observation"), "content", "output", "result", "message")
+            said = held if held is not None else first(raw, "error", "rejection_reason")
+            said = raw.get("observation") if said is None else said
+            call_id = pick(raw, ("tool_call_id",), self.report)
+            text = flatten(said, self.report)[0]
+            name = pick(raw, ("tool_name",), self.report)
+            self.turns.add(Message("tool", text, name=name, call_id=call_id, place=place))
+
+    def sdk_action(self, raw: dict[str, Any], place: str) -> None:
+        """Place an action of the newer SDK."""
+        text, thinking = flatten(raw.get("thought"), self.report)
+        reasoned = flatten(raw.get("reasoning_content"), self.report)[0]
+        own = table(raw, "tool_call")
+        own = table(own, "function") or own
+        arguments = first(own, "arguments") or first(raw, "action")
+        call_id = pick(raw, ("tool_call_id",), self.report)
+        name = pick(raw, ("tool_name",), self.report) or pick(own, ("name",), self.report)
+        call = ToolCall(name, as_arguments(arguments, self.report), call_id)
+        turn = pick(raw, ("llm_response_id",), self.report)
+        self.termination = "finished" if name == "finish" else self.termination
+        self.turns.add(
+            Message("assistant", text, thinking or reasoned, (call,), place=place, turn=turn)
+        )
+
+
+def spoken(response: dict[str, Any]) -> dict[str, Any]:
+    """Return the message of a model response, {} where there is none."""
+    choices = rows_of(response, "choices")
+    return table(choices[0], "message") if choices else {}
