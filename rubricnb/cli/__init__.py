@@ -38,5 +38,6 @@ def main() -> None:
 from . import (  # noqa: E402
     import_,  # noqa: F401
     report,  # noqa: F401
+    reproduce,  # noqa: F401
     static_rubric,  # noqa: F401
 )

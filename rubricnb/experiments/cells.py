@@ -121,7 +121,7 @@ def published_cell(figure: Figure | None, label: str, sign: bool = False) -> Cel
     """Return a cell of the paper's, which says where it is from; None where there is no figure."""
     if figure is None:
         return None
-    text = f"{figure.value:+.1f}" if sign else f"{figure.value:g}"
+    text = f"{figure.value:+.1f}" if sign else f"{figure.value:.1f}"
     return Cell(
         text, "published", float(figure.value), {"where": figure.where, "published_as": label}
     )

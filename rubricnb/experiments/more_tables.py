@@ -14,7 +14,7 @@ from .scores import Evaluations
 from .tables import _kept, _put, arms_of, head, ks, notes, splits_of
 
 LEVELS = {1: "easy", 2: "medium", 3: "hard"}
-TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+TOKENS = ("prompt", "cached", "completion")  # Tokens; the first is without the cached ones.
 
 
 def difficulty_table(ev: Evaluations) -> Table:
@@ -164,7 +164,7 @@ def _put_bill(cells: dict[str, Cell], runs, bills) -> None:
     def mean(values) -> float:
         return sum(values) / len(values)
 
-    tokens = [b["prompt_tokens"] + b["completion_tokens"] for b in bills]
+    tokens = [sum(b[t] for t in TOKENS) for b in bills]
     for title, totals, unit in (
         ("judge calls a step", [b["calls"] for b in bills], "calls"),
         ("judge tokens a step", tokens, "tokens"),

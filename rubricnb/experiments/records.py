@@ -6,8 +6,9 @@
     train.jsonl       one line an optimizer step
     eval.jsonl        one line an evaluated rollout: arm, policy, seed, step, split, scenario,
                       task_id, difficulty, run, success, turns, termination, tokens, checks
-    judge.json        the judge's name, whether it is simulated, its noise, the ledger by phase
-    groups.jsonl.gz   graded groups, for diagnostics and replays
+    judge.json        "name", "simulated", "noise" (name -> number), "phases": the ledger's bills
+                      (``Ledger.to_json()["phases"]``); absent where no judge was asked
+    groups.jsonl.gz   graded groups, "step" in their record, for diagnostics and replays
     done.json         written last: hashes of the others, settings, global step, versions
 
 A folder without done.json is unfinished and may be continued; one whose hashes differ is corrupt.

@@ -77,6 +77,11 @@ def head(ev: Evaluations, arm: Arm) -> dict[str, Cell]:
     }
 
 
+def column(split: str, metric: str) -> str:
+    """What a column of ours is headed by."""
+    return "average of five" if split == "average" else f"{split} {metric}"
+
+
 def figure_of(
     ev: Evaluations, arm: Arm, split: str, metric: str, k: int, rate: str = "pass^"
 ) -> Score | None:
@@ -93,7 +98,7 @@ def success(ev: Evaluations, arms: Sequence[Arm], title: str, k: int, rate: str)
     for arm in arms:
         cells = head(ev, arm)
         for split, metric in (*FIGURES, ("average", "AVG")):
-            name = f"{split} {metric}"
+            name = column(split, metric)
             score = figure_of(ev, arm, split, metric, k, rate)
             about = {"split": split, "metric": metric, "rate": f"{rate}{k}", "unit": "percent"}
             _put(cells, name, ours(score, **about))
@@ -140,7 +145,7 @@ def differences(ev: Evaluations, pairs, title: str, k: int, policy: str = "main"
                 continue
             d = paired_difference(one.by_seed, other.by_seed)
             cells.setdefault("paired seeds", label(d.n))
-            cells[f"{split} {metric}"] = difference(
+            cells[column(split, metric)] = difference(
                 d,
                 split=split,
                 metric=metric,

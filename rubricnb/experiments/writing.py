@@ -77,6 +77,7 @@ def tidy(table: Table) -> pd.DataFrame:
                         "row": words.get("setting") or words.get("difference"),
                         "phase": words.get("phase"),
                         "judge": words.get("judge"),
+                        "seeds": words.get("seeds") or words.get("paired seeds"),
                         "column": column,
                         "kind": cell.kind,
                         "value": cell.value,

@@ -202,10 +202,10 @@ def test_the_judges_bill_is_summed_and_a_missing_price_stays_unknown(written):
     draco = [r for r in rows if r["row"] == "DRACO" and r["section"].startswith("main")]
     value = {r["column"]: float(r["value"]) for r in draco if not r["phase"]}
     assert value["judge calls a step"] == 14
-    assert value["judge tokens a step"] == (2800 + 280) / 2
+    assert value["judge tokens a step"] == (2800 + 100 + 280) / 2
     assert "judge dollars a training" not in value
     phases = {(r["phase"], r["column"]): float(r["value"]) for r in draco if r["phase"]}
-    assert phases["scoring", "prompt_tokens"] == 2400
+    assert phases["scoring", "prompt"] == 2400
     assert "no price" in files["costs"].markdown.read_text()
 
 
