@@ -11,7 +11,7 @@ from typing import Any
 
 from .arco import arco
 from .batch import CreditBatch, stack
-from .common import Array, choice, discriminative, group_advantage, per_token, rubric_reward
+from .common import Array, choice, discriminative, group_advantage, rubric_reward
 from .draco import DracoDetails, DracoOptions, draco, draco_details, draco_rule
 from .gigpo import gigpo
 from .grpo import grpo
@@ -20,6 +20,7 @@ from .rar import rar, rar_reward
 from .rtmc import rtmc
 from .salt import salt
 from .srar import srar
+from .tokens import per_token
 from .trca import trca
 from .triage import triage
 
