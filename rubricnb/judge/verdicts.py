@@ -14,6 +14,8 @@ from .quotes import Quotes
 from .reading import Reading, read_reply
 from .views import Views
 
+QUOTE = 400  # characters of a quotation that an attribution prompt repeats
+
 
 @dataclass
 class Graded:
@@ -48,11 +50,7 @@ class Rollout:
         self.inline = self.config.attribution == "inline"
 
     async def grade(self) -> Graded:
-        """Return the rollout's judgements: k scoring calls, their votes, then the steps.
-
-        Raises:
-            JudgeError: where the judge cannot be called further.
-        """
+        """Return the rollout's judgements: k scoring calls, their votes, then the steps."""
         readings = await together(self._score(v) for v in range(self.config.votes))
         out = self._vote(readings)
         if out.failure:
@@ -244,6 +242,6 @@ def _word(j: Judgement) -> str:
 def _judged_row(c: Criterion, j: Verdict, evidence: dict[str, str]) -> dict[str, str]:
     row = {**criterion_row(c), "verdict": j.label.value, "reason": j.reason}
     row.pop("description", None)
-    if c.id in evidence:
-        row["evidence"] = evidence[c.id]
+    if quote := evidence.get(c.id):
+        row["evidence"] = quote if len(quote) <= QUOTE else f"{quote[:QUOTE]} ... (shortened)"
     return row
