@@ -446,10 +446,10 @@ def test_a_training_step_of_calls_is_quick(groups):
     from rubricnb.judge import Call
 
     asked = [Call(phase, messages) for phase, messages, _ in calls]
-    start = time.perf_counter()
+    start = time.process_time()
     for call in asked:
         rule(call)
-    rate = len(asked) / (time.perf_counter() - start)
+    rate = len(asked) / (time.process_time() - start)
     assert len(asked) == 16 * 20
     assert rate > 320 / 0.6
 

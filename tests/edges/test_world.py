@@ -314,13 +314,13 @@ def test_impossible_templates_stop():
 
 def test_actions_per_second():
     world, task = WORLDS["train"], WORLDS["train"].tasks("train")[0]
-    start, count = time.perf_counter(), 0
+    start, count = time.process_time(), 0
     while count < 20_000:
         episode = world.reset(task, count)
         while not episode.done:
             episode.act("find anna")
             count += 1
-    assert count / (time.perf_counter() - start) > 5_000
+    assert count / (time.process_time() - start) > 5_000
 
 
 def test_the_spec_is_not_in_what_a_judge_sees():
