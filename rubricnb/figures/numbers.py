@@ -55,10 +55,17 @@ def batch_of(graded: GradedGroup, made: GradedArrays) -> CreditBatch:
     """Return the group's CreditBatch with the state and action keys that group rules ask for.
 
     A step's state is what the agent last saw before it, its action what it wrote: rollouts that
-    saw the same and wrote the same share them.
+    saw the same and wrote the same share them. Without any known outcome the batch has none, so
+    that a rule that needs outcomes says so instead of giving 0.
     """
     states, actions = _keys(graded.group, made.tokens_GS.shape[1])
-    return dataclasses.replace(made.batch(), state_GS=states, action_GS=actions)
+    known = bool(np.isfinite(made.outcome_G).any())
+    return dataclasses.replace(
+        made.batch(),
+        state_GS=states,
+        action_GS=actions,
+        outcome_G=made.outcome_G if known else None,
+    )
 
 
 def _keys(group: Group, S: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +116,7 @@ def all_rules(
     *,
     tokens: Tokens = "auto",
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    evidence: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Return credit by rule on one rollout, and why the other rules cannot be computed.
 
@@ -118,12 +126,13 @@ def all_rules(
         names: the rules to try; default all.
         tokens: as ``numbers_of``.
         options: rule -> its options.
+        evidence: further fields of ``CreditBatch`` (role_GS, score_GS, ...) that some rules need.
     Raises:
         CreditError: where the group has no such member, or an option is wrong.
     """
     check_member(graded.group, member)
     made = arrays(graded, tokens)
-    batch = batch_of(graded, made)
+    batch = dataclasses.replace(batch_of(graded, made), **(evidence or {}))
     n = len(graded.group.trajectories[member])
     credit, why = {}, {}
     for name in names if names is not None else RULES:

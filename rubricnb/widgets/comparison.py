@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import plotly.graph_objects as go
@@ -12,7 +12,7 @@ from ..errors import ConfigError, CreditError
 from ..figures.numbers import all_rules, check_member, numbers_of
 from ..figures.rollout import rules
 from ..rubric import GradedGroup
-from .controls import constants
+from .controls import constants, options
 from .display import Gallery, live
 
 
@@ -26,6 +26,7 @@ class Comparison:
         graded: the group with its judgements.
         member: the rollout that is shown, from 0.
         names: the rules, in order; default all that the group has the evidence for.
+        evidence: fields of ``CreditBatch`` that some rules need (role_GS, score_GS, ...).
         theme: "light" or "dark".
     """
 
@@ -35,6 +36,7 @@ class Comparison:
         member: int = 0,
         *,
         names: Iterable[str] | None = None,
+        evidence: Mapping[str, Any] | None = None,
         theme: str = "light",
     ) -> None:
         check_member(graded.group, member)
@@ -42,6 +44,7 @@ class Comparison:
         if unknown:
             raise ConfigError(f"want rules among {sorted(RULES)}; got {unknown}")
         self.graded, self.member, self.theme = graded, member, theme
+        self.evidence = dict(evidence or {})
         self.names = tuple(RULES if names is None else names)
         self.options: dict[str, dict[str, Any]] = {n: {} for n in self.names}
         self.watchers: list[Callable[[], None]] = []
@@ -50,7 +53,11 @@ class Comparison:
 
     def _compute(self) -> None:
         self.credit, self.missing = all_rules(
-            self.graded, self.member, self.names, options=self.options
+            self.graded,
+            self.member,
+            self.names,
+            options={r: options(r, v) for r, v in self.options.items()},
+            evidence=self.evidence,
         )
         self.lengths = numbers_of(self.graded, "grpo").row(self.member)[1]
 
@@ -59,19 +66,15 @@ class Comparison:
 
         Raises:
             ConfigError: for a rule that is not shown or a constant that it does not have.
-            CreditError: for a value out of range; nothing has changed then.
+            CreditError: for a value out of range. Nothing has changed where an error is raised.
         """
         if rule not in self.options:
             raise ConfigError(f"want a rule among {list(self.options)}; got {rule!r}")
-        known = [c.name for c in constants(rule)]
-        wrong = [k for k in values if k not in known]
-        if wrong:
-            raise ConfigError(f"want constants of {rule!r} among {known}; got {wrong}")
         before = self.options
         self.options = {**before, rule: {**before[rule], **values}}
         try:
             self._compute()
-        except CreditError:
+        except (CreditError, ConfigError):
             self.options = before
             raise
         return self._changed()
@@ -139,15 +142,15 @@ class Comparison:
         display(self.view.root if live() else self.gallery())
 
 
-def compare(graded: GradedGroup, member: int = 0, **options: Any) -> Comparison:
+def compare(graded: GradedGroup, member: int = 0, **settings: Any) -> Comparison:
     """Return rules side by side on one rollout of a graded group, with sliders for constants.
 
     Args:
         graded: the group with its judgements; group rules need the siblings.
         member: which rollout, from 0.
-        options: the :class:`Comparison`'s (names, theme).
+        settings: the :class:`Comparison`'s (names, evidence, theme).
     Raises:
         CreditError: where there is no such member.
         ConfigError: for an unknown rule.
     """
-    return Comparison(graded, member, **options)
+    return Comparison(graded, member, **settings)
