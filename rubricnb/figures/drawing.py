@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import plotly.graph_objects as go
 
 from .flowing import flow
@@ -25,8 +24,6 @@ def draw(view: Numbers, member: int = 0, only: str | None = None) -> dict[str, g
     graded, a = view.graded, view.arrays
     trajectory = check_member(graded.group, member)
     credit, tokens = view.row(member)
-    # A rollout without a reward has A = 0 by rule; shown as unknown.
-    shown = np.where(np.isnan(view.reward_G), np.nan, view.advantage_G)
 
     def side_by_side() -> go.Figure:
         ours = {view.rule: dict(view.options)}
@@ -42,7 +39,12 @@ def draw(view: Numbers, member: int = 0, only: str | None = None) -> dict[str, g
             unit=a.unit,
         ),
         "heatmap": lambda: heatmap(
-            graded.group, view.credit_GS, a.tokens_GS, reward_G=view.reward_G, advantage_G=shown
+            graded.group,
+            view.credit_GS,
+            a.tokens_GS,
+            reward_G=None if view.by_outcome else view.reward_G,
+            outcome_G=a.outcome_G if view.by_outcome else None,
+            advantage_G=view.shown_G,
         ),
         "verdicts": lambda: verdict_matrix(graded, kept_K=a.keep_K),
         "flow": lambda: flow(graded, member),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import plotly.graph_objects as go
@@ -25,6 +25,7 @@ def heatmap(
     tokens_GS: np.ndarray,
     *,
     reward_G: Sequence[float] | None = None,
+    outcome_G: Sequence[float] | None = None,
     advantage_G: Sequence[float] | None = None,
     what: str = "total",
     title: str = "",
@@ -38,7 +39,7 @@ def heatmap(
         group: G rollouts.
         credit_GS: (G, S) credit of each token, in advantage units.
         tokens_GS: (G, S) lengths; 0 is padding and stays empty.
-        reward_G, advantage_G: (G,) shown beside each row's name; NaN shows as "–".
+        reward_G, outcome_G, advantage_G: (G,) shown beside each row's name; NaN shows as "–".
         what: "total" (n_j a_j) or "token" (a_j).
         title: replaces the title.
     Raises:
@@ -56,7 +57,7 @@ def heatmap(
     size = np.abs(z[np.isfinite(z)])
     top = float(np.percentile(size, 98)) if size.size else 1.0
     rollouts = names(group)
-    side = _side(reward_G, advantage_G, len(group))
+    side = _side({"R": reward_G, "outcome": outcome_G, "A": advantage_G}, len(group))
     rows = [f"{n}{s}" for n, s in zip(rollouts, side, strict=True)]
     kinds = [[kind(t, s) for s in range(z.shape[1])] for t in group.trajectories]
     fig = go.Figure(
@@ -103,9 +104,10 @@ def kind(trajectory: Trajectory, s: int) -> str:
     return short(steps[s].kind, 40) if s < len(steps) else ""
 
 
-def _side(reward_G: object, advantage_G: object, n: int) -> list[str]:
+def _side(columns: Mapping[str, Sequence[float] | None], n: int) -> list[str]:
+    """What stands beside each rollout's name."""
     out = [""] * n
-    for name, values in (("R", reward_G), ("A", advantage_G)):
+    for name, values in columns.items():
         if values is not None:
             out = [f"{o}  {name} {number(float(v), 2)}" for o, v in zip(out, values, strict=True)]
     return out

@@ -27,7 +27,8 @@ class Numbers:
         graded: the group and its judgements.
         arrays: verdicts, citations, kept criteria, lengths.
         reward_G: R, NaN where a rollout is ungraded.
-        advantage_G: A, 0 where a rollout is ungraded.
+        advantage_G: A of R, or of the outcome where the rule was told base="outcome"; 0 where a
+            rollout has none.
         credit_GS: credit of each token, 0 on padding.
         rule, options: how it was computed.
     """
@@ -39,6 +40,17 @@ class Numbers:
     credit_GS: np.ndarray
     rule: str = "draco"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown_G(self) -> np.ndarray:
+        """(G,) A, NaN where the rollout has nothing that A could come from."""
+        source = self.arrays.outcome_G if self.by_outcome else self.reward_G
+        return np.where(np.isnan(source), np.nan, self.advantage_G)
+
+    @property
+    def by_outcome(self) -> bool:
+        """Whether the rule was told to start from the outcome."""
+        return self.options.get("base") == "outcome"
 
     @property
     def total_GS(self) -> np.ndarray:
@@ -98,11 +110,13 @@ def numbers_of(
         raise CreditError(f"want a rule among {sorted(RULES)}; got {rule!r}")
     made = arrays(graded, tokens)
     batch = batch_of(graded, made)
+    names = ("ddof", "eps", "single", "base")
+    centring = {k: options[k] for k in names if options.get(k, "none") != "none"}
     return Numbers(
         graded=graded,
         arrays=made,
         reward_G=made.reward_G,
-        advantage_G=np.asarray(batch.advantage(), float),
+        advantage_G=np.asarray(batch.advantage(**centring), float),
         credit_GS=np.asarray(RULES[rule](batch, **options), float),
         rule=rule,
         options=options,

@@ -60,7 +60,7 @@ def _bands(fig: go.Figure, rows: list[Row], y: str, arms: list[str], row: int) -
             line={"width": 0},
             hoverinfo="skip",
             showlegend=False,
-            legendgroup=arm,
+            legendgroup=f"arm{i}",
             row=row,
             col=1,
         )
@@ -70,7 +70,7 @@ def _bands(fig: go.Figure, rows: list[Row], y: str, arms: list[str], row: int) -
             mode="lines" if len(x) > 1 else "markers",
             line={"color": colour, "dash": DASHES[i % len(DASHES)], "width": 2},
             name=short(arm, 28),
-            legendgroup=arm,
+            legendgroup=f"arm{i}",
             showlegend=row == 1,
             customdata=[f"{number(a)} to {number(b)}" for a, b in zip(low, high, strict=True)],
             hovertemplate=f"{label(arm)}, step %{{x}}<br>"
