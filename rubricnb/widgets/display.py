@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from ..figures.coloured import Html
 from ..figures.texts import clip, number, text_table
 
 PLOTLY = "application/vnd.plotly.v1+json"
+# Renderers whose front ends draw from HTML that plotly writes for them.
+FROM_HTML = {"notebook", "notebook_connected", "colab", "kaggle", "azure", "cocalc", "databricks"}
 HEADLESS = "RUBRICNB_HEADLESS"
 TABLE_STYLE = "border-collapse:collapse;font-size:12px"
 CELL_STYLE = "text-align:left;padding:.15em .6em;border-bottom:1px solid rgba(128,128,128,.35)"
@@ -42,19 +45,27 @@ def live() -> bool:
     return bool(parent.get("content", {}).get("allow_stdin", False))
 
 
-def bundle(fig: go.Figure | Html, theme: str = "light") -> dict[str, Any]:
-    """Return the MIME bundle of a figure, its text form included."""
+def bundle(fig: go.Figure | Html, theme: str = "light", static: bool = False) -> dict[str, Any]:
+    """Return the MIME bundle of a figure, its text form included.
+
+    Args:
+        fig: the figure.
+        theme: "light" or "dark".
+        static: with HTML for converters, which draws with the plotly.js that is on the page.
+    """
     if isinstance(fig, Html):
         return {"text/html": fig.html, "text/plain": fig.text}
     drawn = themed(fig, theme)
     text = fig_text(fig)
     drawn.update_layout(meta=None)
-    out: dict[str, Any] = {PLOTLY: drawn.to_plotly_json()}
-    if "plotly_mimetype" not in (pio.renderers.default or ""):
-        # A front end that draws from HTML alone (Colab, for one).
-        out = dict(drawn._repr_mimebundle_())
-    out["text/plain"] = text
-    return _plain(out)
+    out: dict[str, Any] = {}
+    if FROM_HTML & set((pio.renderers.default or "").split("+")):
+        out |= drawn._repr_mimebundle_()
+    elif static:
+        out["text/html"] = drawn.to_html(
+            full_html=False, include_plotlyjs=False, include_mathjax=False
+        )
+    return _plain(out | {PLOTLY: drawn.to_plotly_json(), "text/plain": text})
 
 
 def _plain(value: Any) -> Any:
@@ -129,10 +140,24 @@ class Gallery(Mapping[str, Any]):
 
         for caption, columns in self.tables.items():
             display(HTML(str(html_table(columns, caption))))
+        embed_plotlyjs()
         for fig in self.figures.values():
-            display(fig)
+            display(bundle(fig, static=True), raw=True)
             if not isinstance(fig, Html):
                 display(HTML(str(as_details(fig_text(fig)))))
+
+
+@functools.cache
+def embed_plotlyjs() -> None:
+    """Put plotly.js into the page, once a kernel, so that a converted notebook draws offline.
+
+    Not where the chosen renderer brings its own, nor where the front end draws figures itself.
+    """
+    from IPython.display import display
+    from plotly.offline import get_plotlyjs
+
+    if not live() and not FROM_HTML & set((pio.renderers.default or "").split("+")):
+        display({"text/html": f"<script>{get_plotlyjs()}</script>"}, raw=True)
 
 
 def as_details(text: str, summary: str = "As text") -> Markup:

@@ -51,30 +51,42 @@ def grade(
     groups: Group | Iterable[Group],
     judge: Any = None,
     config: Any = None,
+    *,
+    base_url: str = "",
+    model: str = "",
     **options: Any,
 ) -> list[GradedGroup]:
     """Return the groups graded by a judge: rubric, verdicts and citations.
 
     Args:
         groups: one group or several.
-        judge: a ``rubricnb.judge`` judge, or a function from a call to the reply's text.
+        judge: a ``rubricnb.judge`` judge, a function from a call to the reply's text, or
+            "offline": the rule judge of the bundled desks, which cannot read other worlds.
         config: the ``JudgeConfig``; None for its defaults.
+        base_url, model: instead of a judge, an OpenAI-compatible endpoint; its key comes from
+            the environment.
         options: passed on to ``rubricnb.judge.grade``.
     Raises:
-        ConfigError: where no judge is given.
+        ConfigError: where neither a judge nor an endpoint is given, or both.
+        JudgeError: where the judge cannot be called further.
     """
-    from ..judge import CallableJudge
-    from ..judge import grade as ask
+    from .. import judge as judges
 
-    if judge is None:
+    if (judge is None) == (not (base_url and model)):
         raise ConfigError(
-            "want a judge: a rubricnb.judge client, or any function from a call to text; got none"
+            "want a judge, or base_url and model of an endpoint; got "
+            + ("neither" if judge is None else "both")
         )
-    if not hasattr(judge, "complete"):
-        judge = CallableJudge(judge, getattr(judge, "__name__", "function"))
+    if judge is None:
+        judge = judges.EndpointJudge(base_url, model)
+    elif judge == "offline":
+        from ..worlds import offline_judge
+
+        judge = offline_judge()
+    elif not hasattr(judge, "complete"):
+        judge = judges.CallableJudge(judge, getattr(judge, "__name__", "function"))
     many = [groups] if isinstance(groups, Group) else list(groups)
-    given = {} if config is None else {"config": config}
-    return list(ask(many, judge, **given, **options))
+    return judges.grade(many, judge, config, **options)
 
 
 def show(

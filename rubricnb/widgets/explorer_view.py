@@ -207,7 +207,7 @@ class ExplorerView:
     def refresh(self) -> None:
         """Show the explorer as it is."""
         x = self.explorer
-        group, R, A = x.graded.group, x.now.reward_G, x.now.advantage_G
+        group, R, A = x.graded.group, x.now.reward_G, x.now.shown_G
         self._quiet = True
         try:
             self.task.value = x.task
@@ -243,9 +243,10 @@ class ExplorerView:
         if self._quiet:
             return
         x, id = self.explorer, self.criterion.value
-        self.other.options = [
-            (clip(c.title, 60), c.id) for c in x.graded.rubric.criteria if c.id != id
-        ]
+        others = [(clip(c.title, 60), c.id) for c in x.graded.rubric.criteria if c.id != id]
+        # Options alone leave the choice empty.
+        self.other.options = others
+        self.other.value = others[0][1] if others else None
         if id is None:
             return
         k = x.state.index(id)
