@@ -328,9 +328,11 @@ def test_votes_are_unanimous(change, label):
 
 def test_with_one_vote_unreadable_the_rollout_has_no_reward():
     config = JudgeConfig(nonce="n", rubric=FIXED, votes=3)
-    g = grade([group()], rule_judge(on("scoring", "", "t1-0", vote=1)), config)[0]
-    assert g.failures[0].startswith("scoring:")
-    assert g.failures[1:] == ("", "")
+    g = grade([group()], rule_judge(on("scoring", "", "t1-1", vote=1)), config)[0]
+    assert g.failures[1].startswith("scoring:")
+    assert (g.failures[0], g.failures[2]) == ("", "")
+    # Its two other votes would leave one fail and no pass: a reward of -1 that nobody gave.
+    assert np.isnan(arrays(g, "chars").verdict_GK[1]).all()
 
 
 # Cut replies

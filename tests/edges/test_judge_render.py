@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.judge_prompt_tokens import measure
 from rubricnb.errors import ConfigError
 from rubricnb.importers import read
 from rubricnb.judge import Call, CallableJudge, JudgeConfig, grade, read_call
@@ -235,3 +236,11 @@ def test_real_rollouts_are_read_back_and_none_is_taken_for_an_attack(shared_data
         r = render(p, "n", budget=6000)
         assert len(r.text) <= 6000
         assert r.clipped is (" CUT " in r.text)
+
+
+def test_shared_prefixes_leave_little_more_than_half_of_the_prompt_tokens_to_pay():
+    out = measure()
+    assert out["ratio"] <= 0.55
+    calls = out["phases"]["shared prefix first"]
+    assert calls["scoring"][1] < 0.06 * calls["scoring"][0]
+    assert calls["attribution"][1] < 0.06 * calls["attribution"][0]
