@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ..rubric import GradedGroup, Rubric, Verdict
@@ -108,6 +109,7 @@ def _record(
         "invented_verdicts": sum(r.invented for r in rows),
         "dropped_citations": sum(j.dropped for r in rows for j in r.row if isinstance(j, Verdict)),
         "failed_judgements": sum(not isinstance(j, Verdict) for r in rows for j in r.row),
+        "flags": _count(f for r in rows for j in r.row for f in j.flags),
         "evidence": [r.evidence for r in rows],
         "attribution": [r.attribution for r in rows],
         "attribution_failures": [r.attribution_failure for r in rows],
@@ -122,3 +124,8 @@ def _record(
 
 def _flags(flags: Mapping[int, tuple[str, ...]]) -> dict[str, list[str]]:
     return {str(step): list(kinds) for step, kinds in flags.items()}
+
+
+def _count(flags: Iterable[str]) -> dict[str, int]:
+    """How often each flag was set: "insufficient" is so counted apart from fail and N/A."""
+    return dict(sorted(Counter(flags).items()))

@@ -544,3 +544,14 @@ def test_a_training_step_of_offline_calls_costs_well_under_a_second():
         times.append(time.process_time() - start)
     assert sum(sum(g.record["calls"].values()) for g in graded) == 320
     assert min(times) < 0.6
+
+
+def test_insufficient_is_not_applicable_only_where_text_was_cut_and_is_counted():
+    change = on("scoring", with_field("K1", verdict="insufficient"))
+    long = group(rows=(("a b " + "x " * 4000,), ("a",)))
+    for budget, label in ((400_000, FAIL), (3000, NA)):
+        config = JudgeConfig(nonce="n", rubric=FIXED, budget=budget)
+        g = grade([long], rule_judge(change), config)[0]
+        assert g.judgements[0][1].label is label
+        assert g.judgements[1][1].label is FAIL
+        assert g.record["flags"]["insufficient"] == 2
