@@ -120,7 +120,7 @@ def judge_bill(run: Run) -> dict[str, Any]:
     phases: Mapping[str, Mapping[str, Any]] = run.json("judge.json").get("phases", {})
     bill: dict[str, Any] = {
         key: sum(p.get(key) or 0 for p in phases.values())
-        for key in ("calls", "retries", "seconds", *TOKENS)
+        for key in ("calls", "retries", "seconds", "unknown", *TOKENS)
     }
     prices = [p.get("dollars") for p in phases.values()]
     bill["dollars"] = sum(prices) if prices and None not in prices else None
