@@ -1,0 +1,1 @@
+"""Training with step credit: trl's GRPO, the study's arms, and their evaluation. Needs torch."""

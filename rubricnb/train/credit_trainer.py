@@ -1,0 +1,272 @@
+"""CreditGRPOTrainer: trl's GRPOTrainer with the advantage of each token replaced, nothing else.
+
+trl samples, pads, masks, logs and computes its loss as ever. In between, where it would use one
+advantage a rollout, this class puts the credit of the step that the token belongs to:
+
+    rewards   the grader sees the groups of trajectories and answers with verdicts (a GradedGroup)
+              or with rewards; trl logs them as the reward function "rubric"
+    credit    a rule of ``rubricnb.credit`` turns them, with n_j counted on the final loss mask,
+              into (rollouts, steps), which is spread over the tokens of each step
+
+It is not a new trainer: losses, KL, clipping, LoRA, generation and checkpoints are trl's. With
+trl's ``environment_factory`` a step is one assistant turn, a run of ones in the tool mask; with a
+``rollout_func`` the rollouts say themselves which token belongs to which step (``step_ids``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from trl import GRPOTrainer
+
+from ..credit import RULES, CreditBatch, stack
+from ..errors import ConfigError, CreditError, RubricNBError
+from ..grading import arrays
+from ..rubric import GradedGroup
+from ..trajectory import Group, Trajectory
+from .transcripts import trajectory_of
+
+Grade = GradedGroup | CreditBatch | Sequence[float]
+Grader = Callable[[Sequence[Group]], Sequence[Grade]]
+
+
+@dataclass(frozen=True, eq=False)
+class CreditStep:
+    """What one generation batch got, for whoever watches the training.
+
+    Args:
+        step: optimizer steps done before it.
+        groups: P groups of trajectories.
+        grades: the grader's answer for each group; None where it failed.
+        batch: the rollouts of graded groups as the rule read them, tokens as the loss counts
+            them; None where no group was graded.
+        rows: (len(batch),) which rollouts of the whole batch those are.
+        credit_GS: (all rollouts, S) per-token credit of each step; 0 where the grader failed.
+        errors: what the grader raised, by group index.
+    """
+
+    step: int
+    groups: tuple[Group, ...]
+    grades: tuple[Grade | None, ...]
+    batch: CreditBatch | None
+    rows: np.ndarray
+    credit_GS: np.ndarray
+    errors: Mapping[int, str]
+
+
+class CreditGRPOTrainer(GRPOTrainer):
+    """GRPOTrainer whose tokens get the credit of their step.
+
+    Args:
+        grader: ``grader(groups) -> grades``, one per group: a GradedGroup, a CreditBatch with
+            whatever the rule reads, or G rewards (NaN: ungraded). It runs once a group whichever
+            processes its rollouts lie on. What it raises leaves the groups it was given without
+            an update and is reported; a RubricNBError would meet every other group too and ends
+            the training.
+        rule: a name of ``rubricnb.credit.RULES``, or ``fn(CreditBatch) -> (G, S)``.
+        rule_options: keyword arguments of the rule.
+        observer: called on the main process with a CreditStep.
+        args, kwargs: GRPOTrainer's own, but ``reward_funcs``, which is the grader here.
+    Raises:
+        ConfigError: an unknown rule, reward_funcs given, or a loss that drops or reweights single
+            tokens, which would break conservation unseen.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        grader: Grader,
+        rule: str | Callable[..., np.ndarray] = "draco",
+        rule_options: Mapping[str, Any] | None = None,
+        observer: Callable[[CreditStep], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if "reward_funcs" in kwargs:
+            raise ConfigError("want the grader in place of reward_funcs; got both")
+        if isinstance(rule, str) and rule not in RULES:
+            raise ConfigError(f"want a rule among {list(RULES)}; got {rule!r}")
+        self._grader, self._observer = grader, observer
+        self._rule = RULES[rule] if isinstance(rule, str) else rule
+        self._rule_options = dict(rule_options or {})
+        self._graded: _Graded | None = None
+
+        def rubric(prompts: list, completions: list, **columns: Any) -> list[float | None]:
+            return self._grade(prompts, completions, columns)
+
+        super().__init__(*args, reward_funcs=[rubric], **kwargs)
+        if self.args.top_entropy_quantile < 1 or self.importance_sampling_level != "token":
+            raise ConfigError(
+                "want every token's loss kept (top_entropy_quantile=1, token-level importance "
+                f"sampling); got {self.args.top_entropy_quantile}, {self.importance_sampling_level}"
+            )
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._generate_and_score_completions(inputs)
+        if self._graded is None:  # pragma: no cover - trl always asks the reward function
+            raise CreditError("want a graded generation batch; got none from the reward function")
+        graded, self._graded = self._graded, None
+        mask = output["completion_mask"] * output.get("tool_mask", 1)
+        step_ids = _step_ids(mask, graded.local_step_ids)
+        credit_GS = self._credit(graded, step_ids)
+        local = slice(graded.start, graded.start + len(inputs))
+        output["advantages"] = spread(credit_GS[local], step_ids).to(output["advantages"].device)
+        return output
+
+    def _grade(self, prompts: list, completions: list, columns: Mapping[str, Any]) -> list:
+        """trl's reward function: this process's rewards, from groups graded once over all."""
+        rows = columns.get("trajectory") or [None] * len(prompts)
+        local = [
+            t if t is not None else trajectory_of(p, c, i)
+            for i, (t, p, c) in enumerate(zip(rows, prompts, completions, strict=True))
+        ]
+        everyone = gather_object(local)
+        G = self.num_generations if self.model.training else self.num_generations_eval
+        if len(everyone) % G:
+            raise ConfigError(f"want whole groups of {G}; got {len(everyone)} rollouts in all")
+        groups = tuple(_group(everyone[i : i + G]) for i in range(0, len(everyone), G))
+        grades, errors = self._shared_grades(groups)
+        reward = np.concatenate(
+            [_rewards(g, len(group)) for g, group in zip(grades, groups, strict=True)]
+        )
+        start = self.accelerator.process_index * len(prompts)
+        self._graded = _Graded(groups, grades, errors, start, columns.get("step_ids"))
+        mine = reward[start : start + len(prompts)]
+        return [None if np.isnan(r) else float(r) for r in mine]
+
+    def _shared_grades(
+        self, groups: Sequence[Group]
+    ) -> tuple[tuple[Grade | None, ...], dict[int, str]]:
+        """Each process grades its share of the groups; everybody gets all grades and errors.
+
+        Nothing is raised before the exchange: a process that raised alone would leave the others
+        waiting for ever.
+        """
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        share = list(range(rank, len(groups), world))
+        done: list[tuple[int, Grade | None, str, bool]] = []
+        try:
+            answered = list(self._grader([groups[i] for i in share]))
+            if len(answered) != len(share):
+                raise ConfigError(
+                    f"want one grade per group, {len(share)}; got {len(answered)} from the grader"
+                )
+            done = [(i, g, "", False) for i, g in zip(share, answered, strict=True)]
+        except Exception as e:
+            fatal = isinstance(e, RubricNBError)
+            done = [(i, None, f"{type(e).__name__}: {e}", fatal) for i in share]
+        grades: list[Grade | None] = [None] * len(groups)
+        errors: dict[int, str] = {}
+        for i, grade, error, fatal in sorted(gather_object(done), key=lambda d: d[0]):
+            if fatal:
+                raise RubricNBError(f"the grader cannot go on: {error}")
+            grades[i] = grade
+            if error:
+                errors[i] = error
+        return tuple(grades), errors
+
+    def _credit(self, graded: _Graded, step_ids: torch.Tensor) -> np.ndarray:
+        """(all rollouts, S) credit; every process computes the same."""
+        tokens = gather_object(_counts(step_ids))
+        batches, rows, at = [], [], 0
+        for group, grade in zip(graded.groups, graded.grades, strict=True):
+            if grade is not None:
+                batches.append(_evidence(group, grade, tokens[at : at + len(group)]))
+                rows.extend(range(at, at + len(group)))
+            at += len(group)
+        batch = stack(batches) if batches else None
+        width = max([len(n) for n in tokens] + ([batch.tokens_GS.shape[1]] if batches else []))
+        credit = np.zeros((at, width))
+        if batch is not None:
+            credit[rows, : batch.tokens_GS.shape[1]] = self._rule(batch, **self._rule_options)
+        if self._observer is not None and self.accelerator.is_main_process:
+            step = self.state.global_step
+            told = (graded.groups, graded.grades, batch, np.array(rows), credit, graded.errors)
+            self._observer(CreditStep(step, *told))
+        return credit
+
+
+@dataclass(frozen=True, eq=False)
+class _Graded:
+    """Between trl's reward call and the end of the batch."""
+
+    groups: tuple[Group, ...]
+    grades: tuple[Grade | None, ...]
+    errors: dict[int, str]
+    start: int
+    local_step_ids: Sequence[Sequence[int]] | None
+
+
+def spread(credit_GS: np.ndarray, step_ids: torch.Tensor) -> torch.Tensor:
+    """Return (B, T) float32: each token's credit, 0 where it belongs to no step.
+
+    Args:
+        credit_GS: (B, S) credit per token of each step.
+        step_ids: (B, T) number of the token's step from 1, 0 for none.
+    """
+    table = np.zeros((credit_GS.shape[0], credit_GS.shape[1] + 1), dtype=np.float32)
+    table[:, 1:] = credit_GS
+    return torch.from_numpy(table).gather(1, step_ids.cpu().long())
+
+
+def _step_ids(mask: torch.Tensor, told: Sequence[Sequence[int]] | None) -> torch.Tensor:
+    """(B, T) step of each token that the loss counts: as told, or the runs of ones in the mask."""
+    mask = (mask > 0).cpu()
+    if told is None:
+        before = torch.nn.functional.pad(mask[:, :-1], (1, 0))
+        return (mask & ~before).cumsum(dim=1) * mask
+    ids = torch.zeros(mask.shape, dtype=torch.long)
+    for row, steps in zip(ids, told, strict=True):
+        kept = torch.as_tensor(list(steps))[: len(row)]
+        row[: len(kept)] = kept
+    return ids * mask
+
+
+def _counts(step_ids: torch.Tensor) -> list[np.ndarray]:
+    """Per row, n_j for j = 1 .. the last step with tokens."""
+    return [np.bincount(row)[1:].astype(float) for row in step_ids.cpu().numpy()]
+
+
+def _group(members: Sequence[Trajectory]) -> Group:
+    return Group(members[0].task, tuple(members))
+
+
+def _rewards(grade: Grade | None, n: int) -> np.ndarray:
+    if grade is None:
+        return np.full(n, np.nan)
+    if isinstance(grade, GradedGroup):
+        return arrays(grade, tokens=len).reward_G
+    if isinstance(grade, CreditBatch):
+        return grade.scalar("outcome" if grade.reward_G is None else "rubric", "the grader")
+    reward = np.asarray(grade, dtype=float)
+    if reward.shape != (n,):
+        raise CreditError(f"want {n} rewards for a group of {n}; got shape {reward.shape}")
+    return reward
+
+
+def _evidence(group: Group, grade: Grade, tokens: Sequence[np.ndarray]) -> CreditBatch:
+    """A group's verdicts or rewards as the rules read them, with n_j as the loss counts it."""
+    S = max([len(t) for t in group.trajectories] + [len(n) for n in tokens])
+    counted = np.zeros((len(group), S))
+    for row, n, t in zip(counted, tokens, group.trajectories, strict=True):
+        if len(n) > len(t):
+            raise CreditError(
+                f"want at most {len(t)} steps with tokens, as the transcript of {t.id!r} has; "
+                f"got {len(n)} in the loss mask"
+            )
+        row[: len(n)] = n
+    if isinstance(grade, GradedGroup):
+        grade = arrays(grade, tokens=len).batch()
+    if isinstance(grade, CreditBatch):
+        return replace(grade, tokens_GS=counted[:, : grade.tokens_GS.shape[1]])
+    kinds = [[s.kind for s in t.steps] + [""] * (S - len(t)) for t in group.trajectories]
+    return CreditBatch(
+        counted,
+        reward_G=_rewards(grade, len(group)),
+        outcome_G=[np.nan if t.outcome is None else t.outcome for t in group.trajectories],
+        kind_GS=np.array(kinds, dtype=np.str_).reshape(len(group), S),
+    )
