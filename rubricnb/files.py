@@ -2,19 +2,24 @@
 
 One line is one value: ``{"rubricnb": 1, "kind": "trajectory", ...}``. Kinds are "trajectory"
 (with its task inside, so that any line can be read alone), "graded" (a graded group) and
-"credit" (what a rule gave to one rollout, a plain mapping).
+"credit" (what a rule gave to one rollout, a plain mapping). A path that ends in ".gz" is
+compressed.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import hashlib
 import json
+import math
 import os
+import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from .errors import FormatError
 from .rubric import Criterion, FailedJudgement, GradedGroup, Label, Rubric, Verdict
@@ -24,7 +29,10 @@ VERSION = 1
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as JSON types; fields that hold their default are left out."""
+    """Return a value as JSON types; fields that hold their default are left out.
+
+    NaN and infinities become None: JSON has no word for them, and a missing number is no number.
+    """
     if isinstance(value, Label):
         return value.value
     if dataclasses.is_dataclass(value):
@@ -41,6 +49,10 @@ def to_json(value: Any) -> Any:
         return {str(k): to_json(v) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(v) for v in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return to_json(value.tolist())
     return value
 
 
@@ -146,7 +158,7 @@ def decode(line: str, where: str = "") -> Trajectory | GradedGroup | dict[str, A
     """
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as e:
+    except (ValueError, RecursionError) as e:
         raise FormatError(f"{where}: want one JSON object; got broken JSON ({e})") from e
     if not isinstance(row, dict) or "rubricnb" not in row:
         raise FormatError(
@@ -163,24 +175,62 @@ def decode(line: str, where: str = "") -> Trajectory | GradedGroup | dict[str, A
             return graded_from_json(row)
         if kind == "credit":
             return row
-    except (TypeError, KeyError, ValueError, AttributeError) as e:
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError) as e:
         raise FormatError(f"{where}: want a {kind}; got fields that do not fit ({e})") from e
     raise FormatError(f"{where}: want kind trajectory, graded or credit; got {kind!r}")
+
+
+def _open(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open the bytes of a file for reading, through gzip where its name ends in ".gz"."""
+    try:
+        return gzip.open(path) if str(path).endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
+    except OSError as e:
+        raise FormatError(f"{path}: want a file that can be opened; got {e.strerror}") from e
 
 
 def write_jsonl(path: str | os.PathLike[str], values: Iterable[Any]) -> int:
     """Write values to a file, one a line as they come, and return how many.
 
-    The file appears under its name only when it is whole; until then it is ``<name>.part``.
+    The file appears under its name only when it is whole; until then it is ``<name>.part``, which
+    stays behind, with the values written so far, where writing stops early.
     """
     path = Path(path)
     part = path.with_name(path.name + ".part")
     n = 0
-    with open(part, "w", encoding="utf-8") as f:
-        for n, value in enumerate(values, start=1):  # noqa: B007
-            f.write(encode(value) + "\n")
+    try:
+        with open(part, "wb") as raw, ExitStack() as stack:
+            f: Any = raw
+            if path.suffix == ".gz":
+                # No time and no name in the header: equal values give equal files.
+                f = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+            for value in values:
+                f.write(encode(value).encode("ascii") + b"\n")
+                n += 1
+    except BaseException:
+        if n == 0:
+            part.unlink(missing_ok=True)
+        raise
     os.replace(part, path)
     return n
+
+
+def _lines(f: IO[bytes], path: str | os.PathLike[str]) -> Iterator[tuple[int, int, str]]:
+    """Yield (offset, number, text) of each line that is not blank."""
+    at, number = 0, 0
+    try:
+        for number, raw in enumerate(f, start=1):
+            if raw.strip():
+                yield at, number, _text(raw, f"{path}, line {number}")
+            at += len(raw)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+        raise FormatError(f"{path}, line {number + 1}: want a whole gzip file; got {e}") from e
+
+
+def _text(raw: bytes, where: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise FormatError(f"{where}: want UTF-8; got byte {raw[e.start]:#04x}") from e
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Any]:
@@ -190,11 +240,10 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[Any]:
         FormatError: with file and line, for a line that cannot be read or a file without values.
     """
     n = 0
-    with open(path, encoding="utf-8") as f:
-        for number, line in enumerate(f, start=1):
-            if line.strip():
-                n += 1
-                yield decode(line, f"{path}, line {number}")
+    with _open(path) as f:
+        for _, number, text in _lines(f, path):
+            n += 1
+            yield decode(text, f"{path}, line {number}")
     if n == 0:
         raise FormatError(f"{path}: want at least one line; got an empty file")
 
@@ -214,21 +263,18 @@ def read_groups(path: str | os.PathLike[str]) -> Iterator[Group]:
     lines are read.
     """
     offsets: OrderedDict[str, list[tuple[int, int]]] = OrderedDict()
-    at = 0
-    with open(path, "rb") as f:
-        for number, line in enumerate(f, start=1):
-            if line.strip():
-                value = decode(line.decode("utf-8"), f"{path}, line {number}")
-                if not isinstance(value, Trajectory):
-                    raise FormatError(f"{path}, line {number}: want a trajectory; got another kind")
-                offsets.setdefault(value.task.id, []).append((at, number))
-            at += len(line)
+    with _open(path) as f:
+        for at, number, text in _lines(f, path):
+            value = decode(text, f"{path}, line {number}")
+            if not isinstance(value, Trajectory):
+                raise FormatError(f"{path}, line {number}: want a trajectory; got another kind")
+            offsets.setdefault(value.task.id, []).append((at, number))
         if not offsets:
             raise FormatError(f"{path}: want at least one trajectory; got an empty file")
         for spots in offsets.values():
             members = []
             for spot, number in spots:
                 f.seek(spot)
-                line = f.readline().decode("utf-8")
-                members.append(decode(line, f"{path}, line {number}"))
+                where = f"{path}, line {number}"
+                members.append(decode(_text(f.readline(), where), where))
             yield Group(members[0].task, tuple(members))

@@ -26,6 +26,7 @@ from . import (
     openai_chat,
     openhands,
     otel_genai,
+    own,
     responses,
     swe_agent,
     tau2,
@@ -57,6 +58,7 @@ FORMATS: dict[str, ModuleType] = {
         who_and_when,
         agent_process_bench,
         otel_genai,
+        own,
     )
 }
 SURE = 0.3
@@ -73,12 +75,14 @@ class Reading(Iterator[Trajectory]):
         self._trajectories = trajectories
 
     def __next__(self) -> Trajectory:
-        trajectory = next(self._trajectories, None)
-        if trajectory is None:
-            self._finish()
-            raise StopIteration
-        self.report.trajectories += 1
-        return trajectory
+        for trajectory in self._trajectories:
+            if trajectory.steps or trajectory.task.prompt or trajectory.task.system:
+                self.report.trajectories += 1
+                return trajectory
+            place = f"line {trajectory.source.get('line', 1)}"
+            self.report.damaged(place, "a record without a single message")
+        self._finish()
+        raise StopIteration
 
     def _finish(self) -> None:
         """Refuse a log of which nothing could be used, with the first reason."""

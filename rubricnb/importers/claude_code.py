@@ -34,7 +34,9 @@ class _Session:
 def looks(source: Source) -> tuple[float, str]:
     """How sure we are that these are Claude Code events, and why."""
     rows = [r for r in source.samples() if isinstance(r, dict)]
-    events = [r for r in rows if r.get("type") in EVENTS and isinstance(r.get("message"), dict)]
+    events = [
+        r for r in rows if str(r.get("type")) in EVENTS and isinstance(r.get("message"), dict)
+    ]
     named = [r for r in rows if pick(r, SESSIONS, source.report)]
     if events and named:
         return 0.95, "events with a session id, type and Anthropic message"
@@ -80,7 +82,7 @@ def event(row: Row, session: _Session, source: Source) -> None:
     """Place one event in its session."""
     report = source.report
     raw = row.value
-    kind = raw.get("type")
+    kind = text_of(raw.get("type"), report)
     uuid = pick(raw, ("uuid",), report)
     if uuid and uuid in session.seen:
         report.drop(row.place, "the same event a second time")

@@ -102,7 +102,11 @@ def unwrap(raw: Any) -> Any:
         path = raw.get("id")
         kind = path[-1] if isinstance(path, list) and path else ""
         return {"type": str(kind), **raw["kwargs"]}
-    if isinstance(raw.get("data"), dict) and raw.get("type") in ROLES and "content" not in raw:
+    if (
+        isinstance(raw.get("data"), dict)
+        and str(raw.get("type")).lower() in ROLES
+        and "content" not in raw
+    ):
         return {**raw["data"], "type": raw["type"]}
     return raw
 

@@ -36,7 +36,7 @@ def looks(source: Source) -> tuple[float, str]:
 
 def is_langchain(raw: Any) -> bool:
     """Whether this is a message in one of LangChain's serialised forms."""
-    return isinstance(raw, dict) and raw.get("type") in TYPES and is_message(raw)
+    return isinstance(raw, dict) and str(raw.get("type")) in TYPES and is_message(raw)
 
 
 def state(raw: Any) -> list[Any]:
@@ -131,6 +131,8 @@ def trace(name: str, held: list[tuple[Row, dict[str, Any]]], source: Source) -> 
         report.drop(where.place, "a run: what it holds is in the conversation that was read")
     if not found:
         turns.warn(row.place, "no run of this trace holds messages")
+    if row.cut is not None:
+        turns.warn("", f"the file is cut at line {row.cut.line}")
     metadata = table(root, "extra", "metadata")
     feedback = table(root, "feedback_stats")
     return finish(

@@ -41,8 +41,8 @@ def is_event(raw: Any) -> bool:
     if not isinstance(raw, dict) or ("source" not in raw and "cause" not in raw):
         return False
     old = isinstance(raw.get("action"), str) or isinstance(raw.get("observation"), str)
-    return (old and any(k in raw for k in ("args", "content", "message"))) or raw.get(
-        "kind"
+    return (old and any(k in raw for k in ("args", "content", "message"))) or str(
+        raw.get("kind")
     ) in KINDS
 
 
@@ -119,7 +119,7 @@ class Stream:
         """Place one event, which has been met."""
         if not isinstance(raw, dict):
             self.report.drop(place, "no event: not an object")
-        elif raw.get("kind") in KINDS:
+        elif str(raw.get("kind")) in KINDS:
             self.sdk(raw, place)
         elif isinstance(raw.get("action"), str):
             self.action(raw, place)

@@ -19,7 +19,7 @@ from typing import IO, Any, AnyStr, BinaryIO
 
 from ..errors import FormatError
 from .ids import Ids
-from .pull import SPACE, BrokenJSON, Document, Pull, decode, load
+from .pull import CHUNK, SPACE, BrokenJSON, Document, Pull, decode, load
 from .report import Report
 
 RECORD = 64 << 20
@@ -80,8 +80,14 @@ class Source:
     @cached_property
     def head_bytes(self) -> bytes:
         """The first bytes, decompressed."""
+        out = b""
         with self.binary() as f:
-            return _read(lambda: f.read(HEAD), self.path)
+            try:
+                while len(out) < HEAD and (chunk := f.read1(CHUNK)):  # type: ignore[attr-defined]
+                    out += chunk
+            except DAMAGE:
+                pass  # reported by the pass that reads the records
+        return out
 
     @cached_property
     def _alone(self) -> tuple[list[Any], bool]:
@@ -90,7 +96,10 @@ class Source:
         with self.text() as f:
             read = 0
             while read < HEAD and lines < HEAD_ROWS:
-                line = _read(lambda: f.readline(RECORD), self.path)
+                try:
+                    line = f.readline(RECORD)
+                except DAMAGE:
+                    break
                 if not line:
                     break
                 read += len(line)
@@ -165,12 +174,24 @@ class Source:
         yield Row(value, number, f"line {number}")
 
     def items(self, *keys: str) -> Iterator[Row]:
-        """Yield the items of the array at the top, or of the arrays under these top-level keys."""
+        """Yield the items of the array at the top, or of the arrays under these top-level keys.
+
+        Where the file is cut, the whole items before the cut are kept; of a file that is cut in
+        its first item, what there is of that.
+        """
         with self.text() as f:
             pull = Pull(f, RECORD)
+            found = 0
             try:
-                yield from self._items(pull, keys)
+                for row in self._items(pull, keys):
+                    found += 1
+                    self.report.records += 1
+                    yield row
             except BrokenJSON as e:
+                part = load(pull.buffer[pull.at :]) if not found else Document()
+                if isinstance(part.value, dict) and len(part.value) > 1:
+                    self.report.records += 1
+                    yield _part(part, e, pull.line())
                 self.report.damaged(e.line, e.reason + "; what follows is lost")
             except DAMAGE as e:
                 self.report.damaged(pull.line(), f"the file cannot be read on ({e})")
@@ -178,13 +199,11 @@ class Source:
     def _items(self, pull: Pull, keys: tuple[str, ...]) -> Iterator[Row]:
         if pull.peek() == "[":
             for index, (line, value) in enumerate(pull.items()):
-                self.report.records += 1
                 yield Row(value, line, f"line {line}, item {index}")
             return
         for key in pull.members():
             if key in keys and pull.peek() == "[":
                 for index, (line, value) in enumerate(pull.items()):
-                    self.report.records += 1
                     yield Row(value, line, f"line {line}, {key}[{index}]")
             else:
                 pull.value()
@@ -250,6 +269,12 @@ class Source:
         root = os.path.realpath(self.path)
         inside = os.path.realpath(path).startswith(root + os.sep)
         return path if inside and path.is_file() else None
+
+
+def _part(doc: Document, error: BrokenJSON, line: int) -> Row:
+    """Return what there is of an item that begins on a line and is cut."""
+    lines = {k: v + line - 1 for k, v in doc.lines.items()}
+    return Row(doc.value, line, f"line {line}, item 0", lines, error, doc.path)
 
 
 def _whole(line: str) -> dict[str, Any] | list[Any] | None:
