@@ -1,0 +1,29 @@
+"""The judge lab: how good a judge is, how foolable, how early, how dear, on your own logs.
+
+Each question is one function that returns a :class:`Section`: tables, figures and a paragraph.
+
+    what_it_costs      judge tokens beside the policy's own
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "Logs": "logs",
+    "Section": "section",
+    "logs_of": "logs",
+    "read_logs": "logs",
+    "save": "section",
+    "what_it_costs": "dear",
+}
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
