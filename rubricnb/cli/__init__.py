@@ -36,6 +36,8 @@ def main() -> None:
 
 # Each command registers itself with the app above when it is imported.
 from . import (  # noqa: E402
+    credit,  # noqa: F401
+    grade,  # noqa: F401
     import_,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401

@@ -23,7 +23,7 @@ import openai
 import tenacity
 from aiolimiter import AsyncLimiter
 
-from ..errors import ConfigError, JudgeError
+from ..errors import CallError, ConfigError, JudgeError
 from . import attempts, wire
 from .attempts import (
     Admit,
@@ -103,7 +103,7 @@ class EndpointJudge:
         self._per_minute = (calls_per_minute, tokens_per_minute)
         self._quirks = _LEARNED.setdefault((self.base_url, model), Quirks())
         self._home: asyncio.AbstractEventLoop | None = None
-        self._resume_at, self._answered = 0.0, False
+        self._resume_at, self._answers = 0.0, 0  # when to go on; replies so far
 
     def __repr__(self) -> str:
         return f"EndpointJudge({self.base_url!r}, {self.model!r})"
@@ -130,7 +130,8 @@ class EndpointJudge:
 
         Raises:
             QuotaError: at once, where the quota is used up.
-            JudgeError: where the deadline passes, or the endpoint cannot or will not answer.
+            CallError: where this call gets no answer in time, but others did meanwhile.
+            JudgeError: where the endpoint cannot or will not answer.
         """
         return (await self.exchange(call)).reply
 
@@ -152,28 +153,33 @@ class EndpointJudge:
     async def _exchange(self, call: Call, note: Note, admit: Admit) -> Exchange:
         self._settle_in(asyncio.get_running_loop())
         async with self._slots:
+            answered = self._answers
             try:
                 async with asyncio.timeout(self.deadline) as limit:
                     tried = Tried(limit)
                     retrying = tenacity.AsyncRetrying(
                         retry=tenacity.retry_if_exception_type(Again),
                         wait=wait_of,
-                        stop=lambda state: give_up(state, tried, self._answered),
+                        stop=lambda state: give_up(state, tried, self._answers > 0),
                         sleep=attempts.sleep,
                         reraise=True,
                     )
                     return await retrying(self._attempt, call, note, admit, tried)
             except TimeoutError:
-                error = JudgeError(f"no answer within the deadline of {self.deadline:g} s; {tried}")
+                error = CallError(f"no answer within the deadline of {self.deadline:g} s; {tried}")
             except Again as e:
                 asked = f", which asks to wait {e.wait:g} s" if e.wait else ""
-                error = JudgeError(f"want an answer; got {e.reason}{asked} ({tried})")
+                error = CallError(f"want an answer; got {e.reason}{asked} ({tried})")
             except JudgeError as e:
                 error = e
             except openai.OpenAIError as e:
-                error = JudgeError(f"{type(e).__name__}: {e}")
+                error = CallError(f"{type(e).__name__}: {e}")
+        # Where others were answered in the meantime it is this call's own failure; else the
+        # endpoint is down, and going on would only make failed judgements.
+        down = isinstance(error, CallError) and self._answers == answered
+        kind = JudgeError if down else type(error)
         where = f"{self.base_url}, model {self.model!r}"
-        raise type(error)(self._key.clean(f"{where}: {error}")) from None
+        raise kind(self._key.clean(f"{where}: {error}")) from None
 
     def _settle_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Make what belongs to a loop: once per process, again only in a forked child."""
@@ -224,7 +230,7 @@ class EndpointJudge:
                 tried.last = e.reason
                 raise
             slot.settle(reply.usage)
-            self._answered = True
+            self._answers += 1
             return Exchange(reply, tried.count - 1)
 
     def _refused(self, e: openai.APIStatusError, tried: Tried) -> str:
@@ -232,7 +238,7 @@ class EndpointJudge:
         error = e.body or e.message
         try:
             return self._key.clean(
-                wire.refusal(e.status_code, e.response.headers, error, self._answered)
+                wire.refusal(e.status_code, e.response.headers, error, self._answers > 0)
             )
         except Again as again:
             tried.last = again.reason

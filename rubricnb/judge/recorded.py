@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import JudgeError, ReplayError
+from ..errors import CallError, JudgeError, ReplayError
 from . import wire
 from .address import call_key, reply_from_json, reply_to_json
 from .attempts import Again
@@ -47,6 +47,8 @@ def readable(reply: Reply) -> bool:
 
 def read_row(row: Row) -> Reply | None:
     """Return the reply that a journalled body holds, None where it asked for another try."""
+    if row.form == "failed":
+        return None
     if row.form == "reply":
         return reply_from_json(row.body)
     try:
@@ -149,6 +151,9 @@ class RecordedJudge:
                     await note(reply_to_json(reply), reply.seconds, "reply")
                     slot.settle(reply.usage)
             return reply
+        except CallError as e:
+            await note(str(e), 0.0, "failed")
+            raise
         finally:
             if self.ledger is not None and attempts:
                 usage, seconds = (reply.usage, reply.seconds) if reply else (None, 0.0)
@@ -188,9 +193,12 @@ class ReplayJudge:
 
         Raises:
             ReplayError: naming the call that the recording does not hold.
+            CallError: where the recorded call failed.
         """
         key, _ = call_key(self.identity, self.version, call)
         row = self.store.journalled(self.run, key)
+        if row is not None and row.form == "failed":
+            raise CallError(row.body)
         reply = read_row(row) if row is not None else None
         reply = reply if reply is not None else self.store.cached(key)
         if reply is None:

@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS calls (key TEXT PRIMARY KEY, call TEXT NOT NULL);
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One journalled body: ``form`` is "http" or "reply", ``about`` the Call's key."""
+    """One journalled body: ``form`` is "http" or "reply" or "failed", ``about`` the Call's key."""
 
     n: int
     key: str
@@ -108,6 +108,11 @@ class Store:
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?)", (run, canonical(record), _now())
             )
         return self.run_record(run)
+
+    def set_run(self, run: str, record: Mapping[str, Any]) -> None:
+        """Replace the record of a run."""
+        with self._lock:
+            self._db.execute("UPDATE runs SET record = ? WHERE run = ?", (canonical(record), run))
 
     def run_record(self, run: str) -> dict[str, Any]:
         """Return the record that a run was begun with.
