@@ -89,7 +89,7 @@ def trajectory_from_json(row: Mapping[str, Any], task: Task | None = None) -> Tr
     """Return the trajectory that ``to_json`` made this mapping of."""
     fields = dict(row)
     own = fields.pop("task", None)
-    if task is None:
+    if own is not None or task is None:
         task = Task(**own)
     fields["steps"] = _steps(fields.get("steps", ()))
     fields["warnings"] = tuple(fields.get("warnings", ()))
@@ -107,11 +107,16 @@ def _judgement(row: Mapping[str, Any]) -> Verdict | FailedJudgement:
 
 
 def graded_to_json(graded: GradedGroup) -> dict[str, Any]:
-    """Return a graded group as JSON types, its task written once."""
+    """Return a graded group as JSON types, its task written once.
+
+    A rollout keeps a task of its own where that differs: a simulated user opens each one anew.
+    """
+    task = graded.group.task
     return {
-        "task": to_json(graded.group.task),
+        "task": to_json(task),
         "trajectories": [
-            {k: v for k, v in to_json(t).items() if k != "task"} for t in graded.group.trajectories
+            {k: v for k, v in to_json(t).items() if k != "task" or t.task != task}
+            for t in graded.group.trajectories
         ],
         "rubric": to_json(graded.rubric),
         "judgements": to_json(graded.judgements),

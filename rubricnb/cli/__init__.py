@@ -29,9 +29,10 @@ def main() -> None:
     except RubricNBError as e:
         print(f"rubricnb: {e}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("rubricnb: interrupted; what was finished is kept", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as e:
+        if e.code == 130:  # typer's answer to Ctrl-C, which says nothing
+            print("rubricnb: interrupted; what was finished is kept", file=sys.stderr)
+        raise
 
 
 # Each command registers itself with the app above when it is imported.

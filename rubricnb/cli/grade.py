@@ -127,6 +127,8 @@ def read_groups(path: Path, format: str | None = None) -> list[Group]:
     """
     if not path.exists():
         raise FormatError(f"want a file of rollouts; got no file at {path}")
+    if path.is_file() and path.stat().st_size == 0:
+        raise FormatError(f"{path}: want at least one rollout; got an empty file")
     if format in (None, "rubricnb") and path.is_file() and _ours(path):
         rows = list(files.read_jsonl(path))
         for i, row in enumerate(rows, start=1):

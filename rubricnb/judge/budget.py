@@ -82,6 +82,7 @@ class Budget:
         self.tokens, self.dollars, self.price = tokens, dollars, price
         self.spent_tokens, self.spent_dollars = 0, 0.0
         self._open: set[Slot] = set()
+        self._closed = ""  # why nothing more is sent
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         for usage in spent:
             self._spend(usage)
@@ -107,9 +108,12 @@ class Budget:
             BudgetError: where nothing is in flight and the worst case still does not fit.
         """
         slot = Slot(worst_case(call, max_tokens))
-        while not self._fits([slot.usage, *(s.usage for s in self._open)]):
+        while self._closed or not self._fits([slot.usage, *(s.usage for s in self._open)]):
             if not self._open:
-                raise BudgetError(self._refusal(call, slot.usage))
+                # From here on nothing is sent: a call that still fits would be paid for and then
+                # cancelled by the error of this one.
+                self._closed = self._closed or self._refusal(call, slot.usage)
+                raise BudgetError(self._closed)
             loop = asyncio.get_running_loop()
             self._waiting.append((loop, waiter := loop.create_future()))
             await waiter

@@ -121,6 +121,7 @@ def grade_file(
     if replay is not None:
         judge = ReplayJudge(replay, run=RUN, ledger=now)
         config, store = config_from(judge.record), judge.store
+        in_flight = 1  # nothing to wait for; what comes before a missing reply is written
     else:
         store = Store(out.with_name(out.name + ".judge.sqlite"))
     with store, open(out, "a", encoding="utf-8") as f:

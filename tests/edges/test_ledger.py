@@ -136,9 +136,9 @@ def test_a_token_budget_is_never_exceeded(limit):
         assert server.served == len(done)
     used = sum(r.usage.prompt + r.usage.completion for r in done)
     assert used == budget.spent_tokens <= limit
-    most = max(sum(w) for w in [(120 + 32, 50)])
     if refused:  # it stopped only where one more worst case would not have fitted
-        assert used > limit - most
+        most = worst_case(call("q10" * 20), 50)
+        assert used > limit - most.prompt - most.completion
         assert "tokens are left" in str(refused[0])
     else:
         assert len(done) == 60

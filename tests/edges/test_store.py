@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from rubricnb import GradedGroup, Group, Rubric, Task, Trajectory, files
 from rubricnb.errors import JudgeError, QuotaError, ReplayError
 from rubricnb.judge import Call, CallableJudge, EndpointJudge, Ledger, Reply, Store, Usage
 from rubricnb.judge.address import call_key, split_parts
@@ -272,3 +273,10 @@ def test_killed_it_repeats_only_what_was_not_journalled(tmp_path):
     assert sorted(texts) == sorted(f"q{i}" for i in range(400))  # each journalled once
     # What was asked more often was in flight at a kill: at most 4 of each.
     assert len(asked) - 400 <= 3 * 4
+
+
+def test_rollouts_with_openings_of_their_own_keep_them():
+    task, other = Task("t", "Hello"), Task("t", "Good day")
+    group = Group(task, (Trajectory("a", task, ()), Trajectory("b", other, ())))
+    graded = GradedGroup(group, Rubric(()), ((), ()))
+    assert files.decode(files.encode(graded)) == graded
