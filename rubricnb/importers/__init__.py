@@ -149,7 +149,8 @@ def read(
     report = source.report
     report.path, report.format, report.confidence, report.why = str(path), name, confidence, why
     module = FORMATS[name]
-    by_file = source.kind == "dir" and module is not appworld
+    whole = getattr(module, "holds_folder", None)
+    by_file = source.kind == "dir" and not (whole is not None and whole(source))
     trajectories = folders.read(source, module) if by_file else module.read(source)
     if redact or (patterns := list(patterns)):
         redactor = Redactor(patterns, report.redacted, kinds=redact)

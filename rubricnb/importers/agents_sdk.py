@@ -6,6 +6,8 @@ results but no text, and the trajectory says so.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,7 @@ from .text import clean, flatten
 from .turns import Turns
 
 NAME = "openai-agents-trace"
+FLEETING = {"id", "status", "finish_reason", "annotations", "logprobs", "provider_data", "index"}
 
 
 def looks(source: Source) -> tuple[float, str]:
@@ -78,9 +81,8 @@ def trace(
     """Return one trace as a trajectory."""
     report = source.report
     spans = [span(raw, place, report) for place, raw in raws]
-    talks = sorted((s for s in spans if s.said), key=lambda s: s.start)
-    if talks:
-        turns = conversation(spans, talks[-1], report)
+    if any(s.said for s in spans):
+        turns = conversation(spans, report)
     else:
         turns = assemble(spans, report)
         turns.warn(row.place, "the trace holds no message text: steps have calls and results only")
@@ -97,17 +99,40 @@ def trace(
     )
 
 
-def conversation(spans: list[Span], last: Span, report: Report) -> Turns:
-    """Read the messages of the last model call; the other spans repeat them."""
+def conversation(spans: list[Span], report: Report) -> Turns:
+    """Read the messages of the model calls, in order, each message once.
+
+    A call repeats what earlier calls of its agent were sent and said, so of equal messages only as
+    many are read as any one call holds.
+    """
     items = Items(report)
-    for raw in [*last.sent, *last.said]:
-        report.met()
-        items.add(raw, last.place)
+    seen: Counter[str] = Counter()
+    for talk in sorted((s for s in spans if s.said), key=lambda s: s.start):
+        here: Counter[str] = Counter()
+        for raw in [*talk.sent, *talk.said]:
+            key = bare(raw)
+            here[key] += 1
+            if here[key] > seen[key]:
+                seen[key] += 1
+                report.met()
+                items.add(raw, talk.place, talk.agent)
     for s in spans:
-        repeats = s is last or s.role in ("model", "tool")
-        why = "a span whose content is in the last model call's messages"
+        repeats = s.role in ("model", "tool")
+        why = "a span whose content is in the messages of the model calls"
         report.drop(s.place, why if repeats else s.why or f"span {s.name:.40}")
     return items.turns
+
+
+def bare(raw: Any) -> str:
+    """Return the text that equal messages share, whatever ids and states they came with."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            kept = {k: strip(v) for k, v in value.items() if k not in FLEETING}
+            return {k: v for k, v in kept.items() if v not in (None, "", [], {})}
+        return [strip(v) for v in value] if isinstance(value, list) else value
+
+    return json.dumps(strip(raw), sort_keys=True, default=str)
 
 
 def span(raw: dict[str, Any], place: str, report: Report) -> Span:

@@ -41,6 +41,11 @@ def looks(source: Source) -> tuple[float, str]:
     return 0.97, "tasks with logs/environment_io.md"
 
 
+def holds_folder(source: Source) -> bool:
+    """Whether the folder is read as a whole rather than file by file: always."""
+    return source.kind == "dir"
+
+
 def tasks(root: Path) -> Iterator[Path]:
     """Yield the folders of tasks below a folder, in order, following no links."""
     for folder, names, _ in os.walk(root, followlinks=False):

@@ -92,7 +92,7 @@ def event(row: Row, session: _Session, source: Source) -> None:
     if kind in EVENTS and isinstance(body, dict | str):
         body = {"role": kind, "content": body} if isinstance(body, str) else {"role": kind, **body}
         side = bool(raw.get("parent_tool_use_id") or raw.get("isSidechain"))
-        turn = text_of(body.get("id"), report)
+        turn = text_of(body.get("id") or raw.get("requestId"), report)
         session.model = session.model or text_of(body.get("model"), report)
         for m in messages(body, row.place, report):
             m.turn = turn if m.role == "assistant" else ""

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..trajectory import Trajectory
-from .dialects import first, is_message, messages, role_of, unwrap
+from .dialects import as_arguments, first, is_message, messages, role_of, unwrap
 from .records import carry, finish, outcome_of, pick, rows_of, table
 from .source import Row, Source
+from .spans import Span, assemble
+from .text import flatten
 from .turns import Turns
 
 NAME = "langsmith"
@@ -77,6 +79,7 @@ def read(source: Source) -> Iterator[Trajectory]:
     """Yield one trajectory a trace (or one for loose messages)."""
     report = source.report
     traces: dict[str, list[tuple[Row, dict[str, Any]]]] = {}
+    root_of: dict[str, str] = {}
     loose: list[Row] = []
     for row in source.rows():
         raw = row.value
@@ -87,8 +90,13 @@ def read(source: Source) -> Iterator[Trajectory]:
             yield finish(source, row, turns, NAME)
         elif isinstance(raw, dict) and any(k in raw for k in (*RUNS, "outputs", "inputs")):
             name = pick(raw, ("trace_id",), report)
-            if not name:
-                name = pick(raw, ("parent_run_id", "id"), report)
+            own = pick(raw, ("id",), report)
+            parent = pick(raw, ("parent_run_id",), report)
+            name = name or root_of.get(parent, parent) or own
+            if not parent and rows_of(raw, "child_runs"):
+                yield trace(name, [(row, raw)], source)  # a whole tree: nothing to wait for
+                continue
+            root_of[own] = name
             traces.setdefault(name, []).append((row, raw))
         else:
             report.damaged(row.place, "no run and no message")
@@ -125,10 +133,13 @@ def trace(name: str, held: list[tuple[Row, dict[str, Any]]], source: Source) -> 
         found = last_model_run(runs)
     elif role_of(unwrap(found[0])) == "assistant":
         found = [*state(root.get("inputs")), *found]
-    turns = talk(found, row, source)
-    for where, _ in runs:
-        report.met()
-        report.drop(where.place, "a run: what it holds is in the conversation that was read")
+    report.met(len(runs))
+    if found or not any(r.get("run_type") == "tool" for _, r in runs):
+        turns = talk(found, row, source)
+        for where, _ in runs:
+            report.drop(where.place, "a run: what it holds is in the conversation that was read")
+    else:
+        turns = assemble([span(w, r, source) for w, r in runs], report)
     if not found:
         turns.warn(row.place, "no run of this trace holds messages")
     if row.cut is not None:
@@ -148,6 +159,28 @@ def trace(name: str, held: list[tuple[Row, dict[str, Any]]], source: Source) -> 
         model=pick(metadata, ("ls_model_name",), report),
         labels=carry({"feedback": feedback} if feedback else {}, (), report),
         meta=carry({k: root.get(k) for k in ("name", "session_name", "tags", "error")}, (), report),
+    )
+
+
+def span(row: Row, run: dict[str, Any], source: Source) -> Span:
+    """Return a run as a span, for a trace whose runs hold no messages."""
+    report = source.report
+    kind = pick(run, ("run_type",), report)
+    role = {"tool": "tool", "llm": "model", "chat_model": "model"}.get(kind, "other")
+    outputs = run.get("outputs")
+    said = first(outputs, "output", "result", "content") if isinstance(outputs, dict) else outputs
+    if said is None:
+        said = outputs or pick(run, ("error",), report) or None
+    return Span(
+        id=pick(run, ("id",), report),
+        parent=pick(run, ("parent_run_id",), report),
+        start=pick(run, ("dotted_order", "start_time"), report),
+        role=role,
+        name=pick(run, ("name",), report),
+        place=row.place,
+        arguments=as_arguments(run.get("inputs"), report),
+        result=None if said is None else flatten(said, report)[0],
+        why=f"run of type {kind:.40}: it holds no message",
     )
 
 

@@ -6,7 +6,9 @@ observation belongs to the step of the action that caused it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ..trajectory import ToolCall, Trajectory
@@ -17,7 +19,8 @@ from .text import flatten
 from .turns import Message, Turns
 
 NAME = "openhands"
-LISTS = ("history", "events", "trajectory")
+LISTS = ("history", "events", "trajectory", "items")
+EVENT_FILE = re.compile(r"event-\d{1,9}.*\.json")
 # Not calls of a tool: what the agent says is the step's text.
 SPEECH = {"message", "finish", "think", "reject"}
 SILENT = {"recall", "change_agent_state", "condensation", "condensation_request", "null", "pause",
@@ -28,6 +31,9 @@ KINDS = {"MessageEvent", "ActionEvent", "ObservationEvent", "SystemPromptEvent",
 
 def looks(source: Source) -> tuple[float, str]:
     """How sure we are that these are OpenHands events, and why."""
+    if source.kind == "dir":
+        files = event_files(source)
+        return (0.95, "a folder of event files") if files else (0.0, "no event files")
     rows = source.samples()
     if any(is_event(r) for r in rows):
         return 0.93, "events with source, and an action or observation"
@@ -38,12 +44,13 @@ def looks(source: Source) -> tuple[float, str]:
 
 def is_event(raw: Any) -> bool:
     """Whether this is an event of either generation."""
-    if not isinstance(raw, dict) or ("source" not in raw and "cause" not in raw):
+    if not isinstance(raw, dict):
         return False
-    old = isinstance(raw.get("action"), str) or isinstance(raw.get("observation"), str)
-    return (old and any(k in raw for k in ("args", "content", "message"))) or str(
-        raw.get("kind")
-    ) in KINDS
+    if isinstance(raw.get("kind"), str) and raw["kind"] in KINDS:
+        return True
+    named = isinstance(raw.get("action"), str) or isinstance(raw.get("observation"), str)
+    placed = "source" in raw or "cause" in raw
+    return named and placed and any(k in raw for k in ("args", "content", "message"))
 
 
 def events_of(raw: Any) -> tuple[str, list[Any]]:
@@ -59,8 +66,39 @@ def events_of(raw: Any) -> tuple[str, list[Any]]:
     return "", []
 
 
+def holds_folder(source: Source) -> bool:
+    """Whether the folder is read as a whole: where each event has a file of its own."""
+    return bool(event_files(source))
+
+
+def event_files(source: Source) -> list[Path]:
+    """Return the files of a conversation that keeps each event in one of its own, in order."""
+    for folder in (source.path, source.path / "events"):
+        if folder.is_dir() and not folder.is_symlink():
+            found = [p for p in folder.iterdir() if EVENT_FILE.fullmatch(p.name)]
+            if found:
+                return sorted(p for p in found if p.is_file() and not p.is_symlink())
+    return []
+
+
+def read_folder(source: Source) -> Iterator[Trajectory]:
+    """Yield the conversation whose events are files of one folder."""
+    stream = Stream(source)
+    first: Row | None = None
+    for path in event_files(source):
+        for row in Source(path, source.report).rows():
+            first = first or Row(row.value, 1, path.name)
+            source.report.met()
+            stream.add(row.value, f"{path.name}, {row.place}")
+    if first is not None:
+        yield run(first, {}, stream, source)
+
+
 def read(source: Source) -> Iterator[Trajectory]:
     """Yield one trajectory for each record with events, one for all loose events."""
+    if source.kind == "dir":
+        yield from read_folder(source)
+        return
     report = source.report
     loose: tuple[Row, Stream] | None = None
     for row in source.rows():
@@ -121,6 +159,9 @@ class Stream:
             self.report.drop(place, "no event: not an object")
         elif str(raw.get("kind")) in KINDS:
             self.sdk(raw, place)
+        elif raw.get("kind") == "ConversationErrorEvent":
+            self.termination = "error"
+            self.report.drop(place, "event of type ConversationErrorEvent: the run's error")
         elif isinstance(raw.get("action"), str):
             self.action(raw, place)
         elif isinstance(raw.get("observation"), str):
@@ -220,17 +261,20 @@ class Stream:
         if kind == "SystemPromptEvent":
             self.say("system", raw.get("system_prompt"), place)
         elif kind == "MessageEvent" and raw.get("source") != "agent":
-            self.say("user", body.get("content"), place)
+            role = "environment" if raw.get("source") == "environment" else "user"
+            self.say(role, first(body, "content") or raw.get("content"), place)
         elif kind == "MessageEvent":
-            text, thinking = flatten(body.get("content"), self.report)
+            text, thinking = flatten(first(body, "content") or raw.get("content"), self.report)
             self.turns.add(Message("assistant", text, thinking, place=place))
         elif kind == "ActionEvent":
             self.sdk_action(raw, place)
         else:
-            held = first(table(raw, "observation"), "content", "output", "result", "message")
+            inner = table(raw, "observation")
+            held = first(inner, "content", "output", "stdout", "result", "message")
             said = held if held is not None else first(raw, "error", "rejection_reason")
             said = raw.get("observation") if said is None else said
-            call_id = pick(raw, ("tool_call_id",), self.report)
+            call_id = pick({**inner, **raw}, ("tool_call_id",), self.report)
+            call_id = call_id or self.calls.get(pick(raw, ("action_id",), self.report), "")
             text = flatten(said, self.report)[0]
             name = pick(raw, ("tool_name",), self.report)
             self.turns.add(Message("tool", text, name=name, call_id=call_id, place=place))
@@ -241,9 +285,15 @@ class Stream:
         reasoned = flatten(raw.get("reasoning_content"), self.report)[0]
         own = table(raw, "tool_call")
         own = table(own, "function") or own
+        action = table(raw, "action")
         arguments = first(own, "arguments") or first(raw, "action")
-        call_id = pick(raw, ("tool_call_id",), self.report)
+        call_id = pick({**action, **raw}, ("tool_call_id",), self.report)
+        call_id = call_id or f"event {pick(raw, ('id',), self.report)}"
+        self.calls[pick(raw, ("id",), self.report)] = call_id
         name = pick(raw, ("tool_name",), self.report) or pick(own, ("name",), self.report)
+        name = name or pick(action, ("kind",), self.report).removesuffix("Action").lower()
+        if name == "finish" and not text:
+            text = flatten(action.get("message"), self.report)[0]
         call = ToolCall(name, as_arguments(arguments, self.report), call_id)
         turn = pick(raw, ("llm_response_id",), self.report)
         self.termination = "finished" if name == "finish" else self.termination

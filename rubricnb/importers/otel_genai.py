@@ -41,6 +41,8 @@ def spans_of(raw: Any) -> list[dict[str, Any]]:
     """Return the spans of a record: itself, or those of an OTLP batch."""
     if not isinstance(raw, dict):
         return []
+    if any("attributes" in s for s in rows_of(raw, "spans") if isinstance(s, dict)):
+        return [s for s in rows_of(raw, "spans") if isinstance(s, dict)]
     if "resourceSpans" not in raw and "resource_spans" not in raw:
         return [raw] if "attributes" in raw else []
     out = []
@@ -94,9 +96,8 @@ def trace(
 ) -> Trajectory | None:
     """Return one trace as a trajectory, None (and drops) where no span holds anything."""
     report = source.report
-    talks = sorted((s for s in spans if s.said), key=lambda s: s.start)
-    if talks:
-        turns = conversation(spans, talks[-1], report)
+    if any(s.said for s in spans):
+        turns = conversation(spans, report)
     elif any(s.role == "tool" for s in spans):
         turns = assemble(spans, report)
         turns.warn(row.place, "spans without message content: steps have calls and results only")
@@ -113,6 +114,7 @@ def span(raw: dict[str, Any], own: dict[str, Any], place: str, report: Report) -
     """Return one raw span."""
     kind = text_of(first(own, "gen_ai.operation.name", "openinference.span.kind"), report).lower()
     role = "tool" if kind in TOOLS else "model" if kind in MODELS else "other"
+    error = pick(table(raw, "status"), ("description", "message"), report) or None
     result = first(own, "gen_ai.tool.call.result", "gen_ai.tool.message", "output.value")
     named = first(own, "gen_ai.tool.name", "tool.name") if role == "tool" else None
     name = text_of(named if named is not None else raw.get("name"), report)
@@ -138,7 +140,8 @@ def span(raw: dict[str, Any], own: dict[str, Any], place: str, report: Report) -
         name=name,
         place=place,
         arguments=as_arguments(first(own, "gen_ai.tool.call.arguments", "input.value"), report),
-        result=None if result is None else text_of(result, report),
+        result=error if result is None else text_of(result, report),
+        call_id=text_of(own.get("gen_ai.tool.call.id"), report),
         agent=text_of(own.get("gen_ai.agent.name"), report),
         why=f"span of operation {kind or 'unknown':.40}: it holds no message",
         sent=sent,

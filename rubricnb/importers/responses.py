@@ -82,14 +82,16 @@ class Items:
         self.step = 0
         self.open = False  # whether the model is still writing the current step
         self.said = False  # whether the current step has its message
-        self.ids: set[str] = set()
+        self.agent = ""
 
-    def add(self, raw: Any, place: str) -> None:
+    def add(self, raw: Any, place: str, agent: str = "") -> None:
         """Place one item, which has been met."""
+        if agent != self.agent:
+            self.agent, self.open = agent, False
         if isinstance(raw, dict) and raw.get("type") == "response_item":
             raw = raw.get("payload")
         kind = raw.get("type") if isinstance(raw, dict) else None
-        if isinstance(kind, str) and "role" not in raw:
+        if isinstance(kind, str) and kind not in ("message", "tool_call"):
             if kind.endswith("_output"):
                 self.output(raw, place)
                 return
@@ -100,7 +102,7 @@ class Items:
                 said, thought = flatten(first(raw, "content", "summary", "text"), self.report)
                 self.write(Message("assistant", thinking=said or thought, place=place))
                 return
-            if kind != "message":
+            if "role" not in raw and not is_message(raw):
                 self.report.drop(place, f"item of type {kind:.60}")
                 return
         for m in messages(raw, place, self.report):
@@ -118,6 +120,7 @@ class Items:
         self.open = True
         self.said = self.said or said
         m.turn = f"turn {self.step}"
+        m.name = m.name or self.agent
         self.turns.add(m)
 
     def call(self, raw: dict[str, Any], kind: str, place: str) -> None:

@@ -12,47 +12,22 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, AnyStr, BinaryIO
 
 from ..errors import FormatError
 from .ids import Ids
-from .pull import CHUNK, SPACE, BrokenJSON, Document, Pull, decode, load
+from .pull import CHUNK, DECODER, SPACE, BrokenJSON, Pull, decode
 from .report import Report
+from .rows import Row, first_values, skip_line, whole
+from .salvage import Document, load
 
 RECORD = 64 << 20
 DOCUMENT = 512 << 20
 HEAD = 1 << 20
 HEAD_ROWS = 40
 DAMAGE = (OSError, EOFError, zlib.error)  # what a cut or damaged gzip raises while it is read
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One record and where it is: ``place`` names it in words, ``line`` is its first line."""
-
-    value: Any
-    line: int
-    place: str
-    lines: dict[tuple[str, int], int] = field(default_factory=dict)
-    cut: BrokenJSON | None = None
-    path: tuple[str | int, ...] = ()
-
-    def at(self, index: int, key: str = "") -> str:
-        """Name the place of one message of this record.
-
-        >>> Row({}, 3, "line 3").at(4, "messages")
-        'line 3, messages[4]'
-        """
-        own = self.lines.get((key, index))
-        return f"{f'line {own}' if own else self.place}, {key or 'item'}[{index}]"
-
-    def is_cut(self, key: str, index: int) -> bool:
-        """Whether the file stops inside this message."""
-        wanted: tuple[str | int, ...] = (key, index) if key else (index,)
-        return self.cut is not None and self.path[: len(wanted)] == wanted
 
 
 class Source:
@@ -107,7 +82,7 @@ class Source:
                 if not stripped:
                     continue
                 lines += 1
-                value = _whole(stripped)
+                value = whole(stripped)
                 first_whole = first_whole or (lines == 1 and value is not None)
                 if value:
                     values.append(value)
@@ -132,6 +107,11 @@ class Source:
         if self.kind == "jsonl":
             return self._alone[0]
         head = self.head
+        if self._several:
+            return [
+                head,
+                *first_values(self.head_bytes.decode("utf-8", "replace"), HEAD_ROWS, RECORD),
+            ]
         return head[:HEAD_ROWS] if isinstance(head, list) else [head]
 
     def binary(self) -> BinaryIO:
@@ -156,7 +136,7 @@ class Source:
                 while line := f.readline(RECORD):
                     number += 1
                     if len(line) >= RECORD and not line.endswith("\n"):
-                        _skip_line(f)
+                        skip_line(f, RECORD)
                         self.report.damaged(number, f"a line of more than {RECORD} characters")
                     elif line.strip(SPACE):
                         yield from self._line(line, number)
@@ -191,7 +171,7 @@ class Source:
                 part = load(pull.buffer[pull.at :]) if not found else Document()
                 if isinstance(part.value, dict) and len(part.value) > 1:
                     self.report.records += 1
-                    yield _part(part, e, pull.line())
+                    yield part(part, e, pull.line())
                 self.report.damaged(e.line, e.reason + "; what follows is lost")
             except DAMAGE as e:
                 self.report.damaged(pull.line(), f"the file cannot be read on ({e})")
@@ -207,6 +187,31 @@ class Source:
                     yield Row(value, line, f"line {line}, {key}[{index}]")
             else:
                 pull.value()
+
+    @cached_property
+    def _several(self) -> bool:
+        """Whether the first value, printed over several lines, is followed by another."""
+        text = self.head_bytes.decode("utf-8", "replace").lstrip(SPACE)
+        try:
+            _, end = DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            return False
+        return text[end:].lstrip(SPACE)[:1] in ("{", "[")
+
+    def values(self) -> Iterator[Row]:
+        """Yield the values of a file that holds one JSON value after the other."""
+        with self.text() as f:
+            pull = Pull(f, RECORD)
+            try:
+                while pull.peek():
+                    line = pull.line()
+                    value = pull.value()
+                    self.report.records += 1
+                    yield Row(value, line, f"line {line}")
+            except BrokenJSON as e:
+                self.report.damaged(e.line, e.reason + "; what follows is lost")
+            except DAMAGE as e:
+                self.report.damaged(pull.line(), f"the file cannot be read on ({e})")
 
     def header(self, *skip: str) -> dict[str, Any]:
         """Return the top-level object without these arrays, which are passed over item by item."""
@@ -256,6 +261,8 @@ class Source:
             yield from self.lines()
         elif self.head_start() == "[":
             yield from self.items()
+        elif self._several:
+            yield from self.values()
         else:
             yield self.document()
 
@@ -271,29 +278,9 @@ class Source:
         return path if inside and path.is_file() else None
 
 
-def _part(doc: Document, error: BrokenJSON, line: int) -> Row:
-    """Return what there is of an item that begins on a line and is cut."""
-    lines = {k: v + line - 1 for k, v in doc.lines.items()}
-    return Row(doc.value, line, f"line {line}, item 0", lines, error, doc.path)
-
-
-def _whole(line: str) -> dict[str, Any] | list[Any] | None:
-    """The object or array that a line is, None for anything else."""
-    try:
-        value = decode(line) if line[0] in "{[" else None
-    except BrokenJSON:
-        return None
-    return value if isinstance(value, (dict, list)) else None
-
-
 def _read(read: Callable[[], AnyStr], path: Path) -> AnyStr:
     """Read; damage of the container (gzip) is a FormatError."""
     try:
         return read()
     except DAMAGE as e:
         raise FormatError(f"{path}, line 1: want a file that can be read; got {e}") from e
-
-
-def _skip_line(f: IO[str]) -> None:
-    while (rest := f.readline(RECORD)) and not rest.endswith("\n"):
-        pass

@@ -1,8 +1,8 @@
 """Trace spans as steps: what the Agents SDK export and OpenTelemetry have in common.
 
 A span that stands for a model call or a turn begins a step; tool spans under it, or after it in
-time, are its calls with their results. Where spans hold the messages themselves, these are read
-instead, from the last model call, which repeats the earlier ones.
+time, are its calls with their results. (Where model spans hold the messages themselves, these are
+read instead.)
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Span:
     name: str
     place: str
     arguments: str = "{}"
+    call_id: str = ""
     result: str | None = None
     agent: str = ""
     why: str = ""
@@ -68,11 +69,11 @@ def assemble(spans: Iterable[Span], report: Report) -> Turns:
 
 
 def _step(turns: Turns, opening: Span, tools: list[Span], report: Report) -> None:
-    calls = tuple(ToolCall(t.name, t.arguments, t.id) for t in tools)
+    calls = tuple(ToolCall(t.name, t.arguments, t.call_id or t.id) for t in tools)
     turns.add(Message("assistant", calls=calls, name=opening.agent, place=opening.place))
     for t in tools:
         if t is opening:
             report.met()  # a tool span that is a step of its own is a turn and a result
         if t.result is None:
             turns.warn(t.place, "a tool span without a result")
-        turns.add(Message("tool", t.result or "", call_id=t.id, place=t.place))
+        turns.add(Message("tool", t.result or "", call_id=t.call_id or t.id, place=t.place))

@@ -53,9 +53,14 @@ def run(row: Row, raw: dict[str, Any], source: Source) -> Trajectory:
     turns = Turns(report)
     entries = rows_of(raw, "history")
     acted = [t for t in rows_of(raw, "trajectory") if isinstance(t, dict)]
-    said = [h for h in entries if isinstance(h, dict) and h.get("role") == "assistant"]
+    turns_at = [
+        i
+        for i, h in enumerate(entries)
+        if isinstance(h, dict) and h.get("role") == "assistant" and not h.get("is_demo")
+    ]
     # A history that was cut or windowed holds fewer turns than the trajectory beside it.
-    from_history = len([h for h in said if not h.get("is_demo")]) >= len(acted)
+    from_history = len(turns_at) >= len(acted)
+    before = turns_at[0] if turns_at else len(entries)
     for index, entry in enumerate(entries):
         report.met()
         place = row.at(index, "history")
@@ -64,10 +69,7 @@ def run(row: Row, raw: dict[str, Any], source: Source) -> Trajectory:
             report.drop(place, "the file is cut in this message")
         elif demo and entry.get("role") != "user":
             report.drop(place, "a demonstration, not a turn of this run")
-        elif from_history or (not len(turns) and entry not in said):
-            if not from_history and any(entries[i] in said for i in range(index)):
-                report.drop(place, "the trajectory beside it holds this turn")
-                continue
+        elif from_history or index < before:
             history(entry, place, turns, source)
         else:
             report.drop(place, "the trajectory beside it holds this turn")
@@ -134,6 +136,8 @@ def termination(status: str) -> str:
     low = status.lower()
     if "error" in low or "exception" in low or "timeout" in low:
         return "error"
-    if "context" in low or "cost" in low or "limit" in low:
+    if "context" in low:
         return "length"
+    if "cost" in low or "limit" in low:
+        return "turn_limit"
     return "finished" if low in ("submitted", "early_exit", "skipped") else status
