@@ -62,6 +62,7 @@ class Evaluations:
     rows: dict[tuple[str, str], pd.DataFrame]
     runs: dict[tuple[str, str], tuple[Run, ...]]
     _matrices: dict = field(default_factory=dict, repr=False)
+    _scores: dict = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, runs: Iterable[Run]) -> Evaluations:
@@ -125,6 +126,12 @@ class Evaluations:
             rate: "pass^" or "pass@".
             difficulty: only tasks of this difficulty.
         """
+        key = (arm, split, metric, k, rate, difficulty)
+        if key not in self._scores:
+            self._scores[key] = self._score(*key)
+        return self._scores[key]
+
+    def _score(self, arm, split, metric, k, rate, difficulty) -> Score | None:
         matrices = self.cells(arm, split, difficulty)
         if not matrices:
             return None
