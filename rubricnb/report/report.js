@@ -28,8 +28,11 @@
   // Rollouts, each with an address that is unique even where ids repeat.
   const rollouts = [], byAddress = new Map();
   data.groups.forEach((group) => group.rollouts.forEach((r) => {
-    let address = r.id, n = 1;
-    while (byAddress.has(address)) address = r.id + "~" + ++n;
+    // A lone surrogate cannot stand in an address.
+    const id = r.id.replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
+      "\ufffd");
+    let address = id, n = 1;
+    while (byAddress.has(address)) address = id + "~" + ++n;
     const count = { pass: 0, fail: 0, not_applicable: 0, failed: 0 };
     r.verdicts.forEach((v) => { count[v.v] += 1; });
     const entry = { r, group, address, count, text: null };
@@ -68,6 +71,7 @@
     out.push(document.createTextNode(text.slice(at)));
     return out;
   }
+  const has = (text) => !!query && text.toLowerCase().includes(query);
   const pre = (text, cls) => (text ? el("pre", { class: cls }, marked(text)) : null);
 
   const outcome = (r) => (r.outcome === null ? "unknown" : r.outcome >= 1 ? "success" : "failure");
@@ -102,7 +106,8 @@
       const v = e.r.verdicts[k];
       return el("tr", { class: c.kept ? "" : "dropped" },
         el("td", { class: "num" }, el("span", { class: v.v }, MARK[v.v] + " " + WORD[v.v])),
-        el("td", {}, el("details", {}, el("summary", { class: "call" }, marked(c.title)),
+        el("td", {}, el("details", { open: has(c.description + c.instruction) },
+          el("summary", { class: "call" }, marked(c.title)),
           pre(c.description), pre(c.instruction),
           el("p", { class: "dim" }, "from: " + c.source + (c.kept ? "" :
             "; dropped: no rollout of this group failed it")))),
@@ -142,9 +147,9 @@
           a * s.n)),
         el("span", { class: "dim" }, cited[0] + cited[1] ? "cited by " + cited[0] + " ✓ " +
           cited[1] + " ✗, Q " + num(e.r.Q[i], 2) : "not cited")),
-      s.thinking ? el("details", {}, el("summary", {}, "thinking"), pre(s.thinking)) : null,
+      s.thinking ? el("details", { open: has(s.thinking) }, el("summary", {}, "thinking"), pre(s.thinking)) : null,
       pre(s.text), s.calls.map((c) => pre(c[0] + "(" + c[1] + ")", "call")),
-      s.seen.map((o) => el("details", { open: !!query && o[3].toLowerCase().includes(query) },
+      s.seen.map((o) => el("details", { open: has(o[3]) },
         el("summary", {}, [o[0], o[1]].filter(Boolean).join(" ") + ", " + o[2].toLocaleString() +
           " characters"), pre(o[3]))));
   }

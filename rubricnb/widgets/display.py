@@ -162,7 +162,9 @@ def embed_plotlyjs() -> None:
 
 def as_details(text: str, summary: str = "As text") -> Markup:
     """Return text folded away, for readers who cannot see the figure above it."""
-    return Markup("<details><summary>{}</summary><pre>{}</pre></details>").format(summary, text)
+    return Markup(
+        '<details><summary>{}</summary><pre style="white-space:pre-wrap">{}</pre></details>'
+    ).format(summary, text)
 
 
 def status(text: str, error: bool = False) -> str:

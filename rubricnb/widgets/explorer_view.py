@@ -19,7 +19,7 @@ from ..figures.coloured import transcript
 from ..figures.drawing import draw
 from ..figures.texts import clip, number
 from ..figures.verdicts import MARK, WORD, state
-from .display import guarded, html_table, live, output, status
+from .display import as_details, guarded, html_table, live, output, status
 
 PICTURES = ("timeline", "heatmap", "verdicts", "flow", "rules", "transcript")
 WIDE = {"description_width": "7em"}
@@ -52,6 +52,7 @@ class ExplorerView:
             style={"button_width": "auto"},
         )  # fmt: skip
         self.canvas = w.Output()
+        self.task_text = w.HTML()
         self.step_text, self.changed, self.message = w.HTML(), w.HTML(), w.HTML(status("Ready."))
         for control in (self.task, self.rollout, self.step, self.rule, self.picture):
             control.observe(self._moved, names="value")
@@ -59,6 +60,7 @@ class ExplorerView:
         self.root = w.VBox(
             [
                 w.HBox([self.task, self.rollout], layout=w.Layout(flex_flow="row wrap")),
+                self.task_text,
                 w.HBox([self.step, self.rule], layout=w.Layout(flex_flow="row wrap")),
                 self.picture,
                 self.canvas,
@@ -136,7 +138,8 @@ class ExplorerView:
                 self.steps,
                 self.reason,
                 w.HBox([b["judge"], b["undo"], b["redo"]], layout=wrap),
-                w.HBox([self.path, b["export"]]),
+                self.path,
+                b["export"],
             ]
         )
 
@@ -225,6 +228,7 @@ class ExplorerView:
             self._quiet = False
         self._picked(None)
         self.changed.value = str(html_table(x.changes(), "What the last edit did"))
+        self.task_text.value = str(as_details(clip(group.task.prompt, 4000), "What was asked"))
         self.step_text.value = str(self._step())
         self._draw()
 
@@ -292,7 +296,8 @@ class ExplorerView:
                     x0=x.step - 0.5,
                     x1=x.step + 0.5,
                     fillcolor="#8A8A8A",
-                    opacity=0.18,
+                    opacity=0.25,
                     line_width=0,
+                    layer="below",
                 )
         self.canvas.outputs = (output(fig, x.theme),)
