@@ -172,7 +172,7 @@
           other.address + "  R " + num(x.R, 2) + "  A " + num(x.A, 2));
       })),
       el("h3", {}, "Task " + g.task.id), pre(g.task.prompt),
-      g.task.system ? el("details", {}, el("summary", {}, "System prompt"), pre(g.task.system))
+      g.task.system ? el("details", { open: has(g.task.system) }, el("summary", {}, "System prompt"), pre(g.task.system))
         : null,
       el("h3", {}, "Criteria"), criteria(e),
       el("h3", {}, "Step credit (" + (rule || "no rule") + ")"), bars(e),

@@ -10,7 +10,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 import plotly.io as pio
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ..figures.base import fig_text, themed
 from ..figures.coloured import Html
@@ -169,10 +169,10 @@ def as_details(text: str, summary: str = "As text") -> Markup:
 
 def status(text: str, error: bool = False) -> str:
     """Return a line that screen readers announce when it changes."""
-    colour = "#d55e00" if error else "inherit"
+    border = "border-left:4px solid #d55e00;padding-left:.5em" if error else ""
     return str(
-        Markup('<div role="status" aria-live="polite" style="color:{}">{}{}</div>').format(
-            colour, "Error: " if error else "", escape(text)
+        Markup('<div role="status" aria-live="polite" style="{}">{}{}</div>').format(
+            border, "Error: " if error else "", text
         )
     )
 

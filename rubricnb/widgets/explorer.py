@@ -179,6 +179,18 @@ class Explorer:
         """What the last edit did to R, A and credit; equal columns before any."""
         return changes(self.before or self.now, self.now)
 
+    def rollouts(self) -> dict[str, list[Any]]:
+        """The group's rollouts with R, A and what the world said, as columns."""
+        members = self.graded.group.trajectories
+        return {
+            "rollout": [t.id for t in members],
+            "steps": [len(t) for t in members],
+            "R": self.now.reward_G.tolist(),
+            "A": self.now.shown_G.tolist(),
+            "outcome": [t.outcome for t in members],
+            "ended": [t.termination for t in members],
+        }
+
     def criteria(self) -> dict[str, list[Any]]:
         """The criteria with this rollout's verdicts, as columns."""
         row = self.graded.judgements[self.member]
@@ -196,7 +208,9 @@ class Explorer:
         """All figures of the rollout looked at, and the tables beside them."""
         group = self.graded.group
         heading = f"{group.task.id}: {group.trajectories[self.member].id}"
-        tables = {f"R, A and credit ({self.rule})": self.changes()}
+        tables = {f"Rollouts of {group.task.id} ({self.rule})": self.rollouts()}
+        if self.before is not None:
+            tables["What the last edit did"] = self.changes()
         if len(self.graded.rubric):
             tables[f"Criteria on {heading}"] = self.criteria()
         return Gallery(draw(self.now, self.member), tables)

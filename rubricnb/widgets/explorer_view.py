@@ -139,7 +139,7 @@ class ExplorerView:
                 self.reason,
                 w.HBox([b["judge"], b["undo"], b["redo"]], layout=wrap),
                 self.path,
-                b["export"],
+                w.HBox([b["export"]]),
             ]
         )
 

@@ -356,7 +356,10 @@ def test_all_constants_are_accepted_at_their_defaults_and_ends():
 def test_galleries_have_a_text_form():
     x = rubricnb.explore(small())
     text = str(x.gallery())
-    assert "R, A and credit (draco)" in text
+    assert "Rollouts of t (draco)" in text
+    assert "What the last edit did" not in text
+    assert "What the last edit did" in str(x.drop("c2").gallery())
+    x.undo()
     assert "| ✓ passed | c0 | Criterion 0 | yes | S1 | good |  |" in text
     assert "Not shown" in str(rubricnb.compare(small()).gallery())
     shown = rubricnb.show(small())
@@ -431,7 +434,7 @@ def test_papermill_shows_figures_and_fails_on_a_callback_error(tmp_path):
         assert not any("application/vnd.jupyter.widget-view+json" in d for d in data)
         assert all("text/html" in d for d in data if "application/vnd.plotly.v1+json" in d)
     tables = "".join("".join(o["data"].get("text/html", "")) for o in code[0]["outputs"])
-    assert "R before" in tables
+    assert "outcome" in tables
     assert "As text" in tables
 
 
