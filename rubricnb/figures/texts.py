@@ -11,6 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def sound(text: str) -> str:
+    """Return text that can be written as UTF-8: a lone surrogate becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def clip(text: str, limit: int = 240) -> str:
     """Return the head and tail of a long text, with what was left out counted between them.
 
@@ -18,10 +23,10 @@ def clip(text: str, limit: int = 240) -> str:
     'aaaaaaaaaaaaaa [... 980 characters ...] aaaaaa'
     """
     if len(text) <= limit:
-        return text
+        return sound(text)
     head = limit * 7 // 10
     tail = limit - head
-    return f"{text[:head]} [... {len(text) - limit} characters ...] {text[-tail:]}"
+    return sound(f"{text[:head]} [... {len(text) - limit} characters ...] {text[-tail:]}")
 
 
 def label(text: str, limit: int = 240, width: int = 72) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ..figures.base import fig_text, themed
 from ..figures.coloured import Html
-from ..figures.texts import clip, number, text_table
+from ..figures.texts import clip, number, sound, text_table
 
 PLOTLY = "application/vnd.plotly.v1+json"
 # Renderers whose front ends draw from HTML that plotly writes for them.
@@ -54,7 +54,7 @@ def bundle(fig: go.Figure | Html, theme: str = "light", static: bool = False) ->
         static: with HTML for converters, which draws with the plotly.js that is on the page.
     """
     if isinstance(fig, Html):
-        return {"text/html": fig.html, "text/plain": fig.text}
+        return {"text/html": sound(fig.html), "text/plain": sound(fig.text)}
     drawn = themed(fig, theme)
     text = fig_text(fig)
     drawn.update_layout(meta=None)
@@ -172,7 +172,7 @@ def status(text: str, error: bool = False) -> str:
     border = "border-left:4px solid #d55e00;padding-left:.5em" if error else ""
     return str(
         Markup('<div role="status" aria-live="polite" style="{}">{}{}</div>').format(
-            border, "Error: " if error else "", text
+            border, "Error: " if error else "", sound(text)
         )
     )
 

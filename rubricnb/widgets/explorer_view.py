@@ -17,7 +17,7 @@ from ..credit import RULES
 from ..errors import ConfigError
 from ..figures.coloured import transcript
 from ..figures.drawing import draw
-from ..figures.texts import clip, number
+from ..figures.texts import clip, number, sound
 from ..figures.verdicts import MARK, WORD, state
 from .display import as_details, guarded, html_table, live, output, status
 
@@ -255,8 +255,8 @@ class ExplorerView:
             return
         k = x.state.index(id)
         c, j = x.graded.rubric.criteria[k], x.graded.judgements[x.member][k]
-        self.title.value, self.instruction.value = c.title, c.instruction
-        self.reason.value = j.reason
+        self.title.value, self.instruction.value = sound(c.title), sound(c.instruction)
+        self.reason.value = sound(j.reason)
         self.steps.value = ", ".join(str(s) for s in getattr(j, "steps", ()))
         if state(j) != "failed":
             self.label.value = state(j)
@@ -269,7 +269,7 @@ class ExplorerView:
         s, i = t.steps[x.step - 1], x.step - 1
         credit, tokens = x.now.row(x.member)
         head = (
-            f"S{x.step} {s.kind}: {number(float(credit[i]), 4)} a token x "
+            f"S{x.step} {clip(s.kind, 80)}: {number(float(credit[i]), 4)} a token x "
             f"{number(float(tokens[i]))} {x.now.arrays.unit} = "
             f"{number(float(credit[i] * tokens[i]), 4)}"
         )
