@@ -13,14 +13,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
-
-import phonenumbers
 
 from ..errors import ConfigError
 from ..files import to_json, trajectory_from_json
 from ..trajectory import Trajectory
+from .phone import CANDIDATE, DIGITS, PHONE_NAME, PHONE_VALUE, looks_like_phone
 
 # Log text is often escaped: the n of \n is no part of the address behind it.
 START = r"(?:(?<=\\[nrtbf])|(?<![A-Za-z0-9._%+\\-]))"
@@ -61,64 +59,11 @@ SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:api[_-]?key|secret|token|passw(?:or)?d|private[_-]?key)$|(?:access|secret)key$"
 )
 
-# A run of digits with single separators between them (") " and " (" count as one).
-CANDIDATE = re.compile(
-    r"(?:(?<=\\[nrt])|(?<![\w.#/=$€£:%@+-]))(?:\+|\(\+?|00)?"
-    r"\d(?:(?:[ .\u00a0\u2010-\u2015/-]|\)[ -]?|[ -]?\()?\d){6,24}(?![\w@%]|[.:/-]\w)"
-)
-SPOKEN = re.compile(
-    r"(?i)(?:phone|mobile|\bcell|\btel\b|\btel:|\bfax|whatsapp|\bsms\b|telefon|☎"
-    r"|\b(?:call|dial|text|reach|contact)(?:ed|ing)? (?:me|us|him|her|them|at|on)\b"
-    r")[\w \t.:#\"'\\=>()-]{0,16}\Z"
-)
-PHONE_NAME = re.compile(r"(?i)phone|mobile|(?:^|_)(?:tel|fax|cell|whatsapp)(?:_|$)")
-PHONE_VALUE = re.compile(r"\s*\+?[\d ()./-]{7,24}\s*")
-DATE = re.compile(
-    r"\b(?:\d{4}[-/. ]\d{1,2}[-/. ]\d{1,2}|\d{1,2}[-/. ]\d{1,2}[-/. ]\d{4}|(?:19|20)\d{6})(?!\d)"
-)
-NOT_PHONE = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}\Z|\d+\.\d+\Z|\d+(?:\s\d{1,2})?/\d+\Z")
-# Also numbers that no one has, such as 555-0100: made-up logs are full of them.
-AMERICAN = re.compile(r"(?:1[ .-])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[ .-])\d{3}[ .-]\d{4}")
-REGIONS = ("US", "GB", "DE", "FR", "IN", "AU", "ES", "IT", "JP", "BR")
-
-
-def looks_like_phone(text: str, before: str) -> bool:
-    """Whether a run of digits is a phone number, given what stands before it.
-
-    With a plus it must be valid. Without, it must be spoken of as one, or be grouped the way that
-    numbers of a country are and valid there; digits alone never are unless a word says so.
-    """
-    digits = sum(c.isdigit() for c in text)
-    if not 7 <= digits <= 15 or text.count("(") != text.count(")"):
-        return False
-    spoken = SPOKEN.search(before[-48:]) is not None
-    if text.startswith(("+", "(+", "00")):
-        number = "+" + re.sub(r"\D", "", text).lstrip("0")
-        return _valid(number, None) or (digits >= 10 and (spoken or not text[1:].isdigit()))
-    if DATE.search(text) or (NOT_PHONE.match(text) and not spoken):
-        return False
-    if spoken or AMERICAN.fullmatch(text):
-        return True
-    groups = re.findall(r"\d+", text)
-    # 555-123-4567 and (020) 7946 0958 are grouped like phone numbers; 1234-56789012 is not.
-    if len(groups) < 3 and "(" not in text:
-        return False
-    if len(groups) > 5 or max(map(len, groups)) > 5 or len(set(re.sub(r"[\d()]", "", text))) > 2:
-        return False
-    # Grouped in fours throughout is a card or an account.
-    if len(groups) > 2 and all(len(g) == 4 for g in groups):
-        return False
-    # A trunk prefix or a bracketed area code is how other countries write theirs.
-    regions = REGIONS if text[0] in "(0" else REGIONS[:1]
-    return any(_valid(text, region) for region in regions)
-
-
-@lru_cache(maxsize=4096)
-def _valid(text: str, region: str | None) -> bool:
-    try:
-        return phonenumbers.is_valid_number(phonenumbers.parse(text, region))
-    except phonenumbers.NumberParseException:
-        return False
+LONG, REMEMBERED = 400, 128
+KEY_MARKS = ("-----BEGIN", "eyJ", "sk-", "pk-", "rk-", "sk_", "pk_", "rk_", "gh", "glpat-",
+             "hf_", "npm_", "pypi-", "xox", "xapp-", "AKIA", "ASIA", "ABIA", "ACCA", "AIza",
+             "ya29.", "SG.", "lsv2_", "wandb_v1_", "gsk_")  # fmt: skip
+NAME_MARKS = ("key", "token", "passw", "passphrase", "secret", "bearer", "basic")
 
 
 class Redactor:
@@ -148,6 +93,7 @@ class Redactor:
     ) -> None:
         self.counts: Counter[str] = Counter() if counts is None else counts
         self._kinds = kinds
+        self._seen: dict[str, tuple[str, Counter[str]]] = {}
         self._salt = os.urandom(16)
         self._patterns: list[re.Pattern[str]] = []
         for n, pattern in enumerate(patterns, start=1):
@@ -165,16 +111,36 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return text with what must not stay replaced."""
+        if len(text) < LONG:
+            return self._text(text)
+        # System prompts and tool results come again in every rollout of a task.
+        if text not in self._seen:
+            if len(self._seen) >= REMEMBERED:
+                self._seen.clear()
+            before = self.counts.copy()
+            out = self._text(text)
+            self._seen[text] = (out, self.counts - before)
+        else:
+            self.counts.update(self._seen[text][1])
+        return self._seen[text][0]
+
+    def _text(self, text: str) -> str:
         for n, pattern in enumerate(self._patterns, start=1):
             text = self._sub(pattern, f"pattern {n}", lambda m: "[redacted]", text)
         if len(text) < 6 or not self._kinds:
             return text
-        text = self._sub(KEYS, "key", lambda m: "[key]", text)
-        text = self._sub(NAMED, "key", self._named, text)
-        text = self._sub(BEARER, "key", self._named, text)
+        # Looking for a mark first is many times faster than each expression on every text.
+        if any(mark in text for mark in KEY_MARKS):
+            text = self._sub(KEYS, "key", lambda m: "[key]", text)
+        low = text.lower()
+        if any(mark in low for mark in NAME_MARKS):
+            text = self._sub(NAMED, "key", self._named, text)
+            text = self._sub(BEARER, "key", self._named, text)
         if "@" in text:
             text = self._sub(EMAIL, "email", lambda m: "[email]", text)
-        return self._sub(CANDIDATE, "phone", self._phone, text)
+        if DIGITS.search(text):
+            text = self._sub(CANDIDATE, "phone", self._phone, text)
+        return text
 
     def _sub(
         self,
