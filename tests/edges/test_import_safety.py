@@ -1,4 +1,4 @@
-"""Hostile and hopeless files: bombs, links, huge lines, deep nesting, formats by name, the command."""
+"""Hostile and hopeless files: bombs, links, huge lines, deep nesting; and the command itself."""
 
 import json
 import os
