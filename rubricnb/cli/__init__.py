@@ -42,5 +42,6 @@ from . import (  # noqa: E402
     import_,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
+    serve,  # noqa: F401
     static_rubric,  # noqa: F401
 )
