@@ -20,7 +20,7 @@ from ..errors import FormatError
 from .ids import Ids
 from .pull import CHUNK, DECODER, SPACE, BrokenJSON, Pull, decode
 from .report import Report
-from .rows import Row, first_values, skip_line, whole
+from .rows import Row, first_values, part, skip_line, whole
 from .salvage import Document, load
 
 RECORD = 64 << 20
@@ -168,10 +168,10 @@ class Source:
                     self.report.records += 1
                     yield row
             except BrokenJSON as e:
-                part = load(pull.buffer[pull.at :]) if not found else Document()
-                if isinstance(part.value, dict) and len(part.value) > 1:
+                rest = load(pull.buffer[pull.at :]) if not found else Document()
+                if isinstance(rest.value, dict) and len(rest.value) > 1:
                     self.report.records += 1
-                    yield part(part, e, pull.line())
+                    yield part(rest, e, pull.line())
                 self.report.damaged(e.line, e.reason + "; what follows is lost")
             except DAMAGE as e:
                 self.report.damaged(pull.line(), f"the file cannot be read on ({e})")
