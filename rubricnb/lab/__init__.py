@@ -3,6 +3,7 @@
 Each question is one function that returns a :class:`Section`: tables, figures and a paragraph.
 
     what_it_costs      judge tokens beside the policy's own
+    how_early          alarms with a promise, and auditing prefix by prefix
 """
 
 from importlib import import_module
@@ -11,6 +12,8 @@ from typing import Any
 _WHERE = {
     "Logs": "logs",
     "Section": "section",
+    "desk_logs": "desk",
+    "how_early": "earlier",
     "logs_of": "logs",
     "read_logs": "logs",
     "save": "section",
