@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as w
-from markupsafe import Markup
 
 from ..credit import RULES
 from ..errors import ConfigError
@@ -20,6 +19,7 @@ from ..figures.drawing import draw
 from ..figures.texts import clip, number, sound
 from ..figures.verdicts import MARK, WORD, state
 from .display import as_details, guarded, html_table, live, output, status
+from .stepping import step_html
 
 PICTURES = ("timeline", "heatmap", "verdicts", "flow", "rules", "transcript")
 WIDE = {"description_width": "7em"}
@@ -164,7 +164,7 @@ class ExplorerView:
         if change["owner"] is self.picture:
             self._guard(self._draw)
             return
-        x, where = self.explorer, {}
+        where: dict[str, Any] = {}
         if change["owner"] is self.task:
             where["task"] = self.task.value
         elif change["owner"] is self.rollout:
@@ -173,7 +173,11 @@ class ExplorerView:
             where["step"] = self.step.value
         else:
             where["rule"] = self.rule.value
-        self._guard(lambda: x.go(**where))
+        self._guard(lambda: self._go(where))
+
+    def _go(self, where: dict[str, Any]) -> None:
+        self.explorer.go(**where)
+        self.message.value = status("Ready.")
 
     def _chosen(self) -> str:
         if self.criterion.value is None:
@@ -229,7 +233,7 @@ class ExplorerView:
         self._picked(None)
         self.changed.value = str(html_table(x.changes(), "What the last edit did"))
         self.task_text.value = str(as_details(clip(group.task.prompt, 4000), "What was asked"))
-        self.step_text.value = str(self._step())
+        self.step_text.value = str(step_html(x.now, x.member, x.step))
         self._draw()
 
     def _criteria(self) -> None:
@@ -260,27 +264,6 @@ class ExplorerView:
         self.steps.value = ", ".join(str(s) for s in getattr(j, "steps", ()))
         if state(j) != "failed":
             self.label.value = state(j)
-
-    def _step(self) -> Markup:
-        x = self.explorer
-        t = x.graded.group.trajectories[x.member]
-        if not t.steps:
-            return Markup("<p>This rollout has no steps.</p>")
-        s, i = t.steps[x.step - 1], x.step - 1
-        credit, tokens = x.now.row(x.member)
-        head = (
-            f"S{x.step} {clip(s.kind, 80)}: {number(float(credit[i]), 4)} a token x "
-            f"{number(float(tokens[i]))} {x.now.arrays.unit} = "
-            f"{number(float(credit[i] * tokens[i]), 4)}"
-        )
-        texts = [*(p for p in (s.thinking, s.text) if p)]
-        texts += [f"{c.name}({c.arguments})" for c in s.calls]
-        texts += [f"<- {o.role} {o.name}: {o.text}" for o in s.observations]
-        body = Markup("").join(
-            Markup('<pre style="white-space:pre-wrap;margin:.2em 0">{}</pre>').format(clip(p, 2000))
-            for p in texts
-        )
-        return Markup("<div><b>{}</b>{}</div>").format(head, body)
 
     def _draw(self) -> None:
         x, name = self.explorer, self.picture.value

@@ -345,9 +345,11 @@ def test_jupyterlab_moves_a_slider_and_edits_a_criterion(lab, page):
 
     # The planted task, in every picture.
     box.get_by_label("Task").select_option(index=1)
+    page.wait_for_selector(".gtitle:has-text('Step credit of r1 <script>')")
     for name in ("heatmap", "verdicts", "flow", "rules", "transcript", "timeline"):
         box.get_by_role("button", name=name).click()
         page.wait_for_timeout(400)
+    assert "Error" not in box.inner_text()
     snap(page, "lab_evil")
     assert page.evaluate("window.pwned") is None
     assert page.locator(".jp-OutputArea img[src=x], .jp-OutputArea iframe").count() == 0
