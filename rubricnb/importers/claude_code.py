@@ -101,24 +101,33 @@ def event(row: Row, session: _Session, source: Source) -> None:
         return
     subtype = f"/{raw['subtype']}" if isinstance(raw.get("subtype"), str) else ""
     if kind == "result":
-        session.termination = "error" if raw.get("is_error") else ""
-        if raw.get("subtype") == "success" and not raw.get("is_error"):
-            session.termination = "finished"
-        elif raw.get("subtype") == "error_max_turns":
-            session.termination = "turn_limit"
-        result = carry(raw, ("type", "uuid", "session_id", "result", "modelUsage"), report)
-        session.meta["result"] = result
-        report.drop(row.place, "event result: the session's end, kept in meta")
+        result(raw, session, row, source)
         return
     if kind == "system" and raw.get("subtype") == "init":
-        session.model = session.model or text_of(raw.get("model"), report)
-        session.meta["init"] = carry(
-            {k: raw.get(k) for k in ("cwd", "tools", "permissionMode", "claude_code_version")},
-            (),
-            report,
-        )
-        report.drop(row.place, "event system/init: the session's settings, kept in meta")
+        settings(raw, session, row, source)
         return
     report.drop(row.place, f"event of type {kind!s:.40}{subtype:.40}")
     if table(raw, "message"):
         report.warn(row.place, "an event of unknown type holds a message that is left out")
+
+
+def result(raw: dict[str, Any], session: _Session, row: Row, source: Source) -> None:
+    """Keep how a session ended; it is the program's end, no verdict of a world."""
+    report = source.report
+    session.termination = "error" if raw.get("is_error") else ""
+    if raw.get("subtype") == "success" and not raw.get("is_error"):
+        session.termination = "finished"
+    elif raw.get("subtype") == "error_max_turns":
+        session.termination = "turn_limit"
+    skip = ("type", "uuid", "session_id", "result", "modelUsage")
+    session.meta["result"] = carry(raw, skip, report)
+    report.drop(row.place, "event result: the session's end, kept in meta")
+
+
+def settings(raw: dict[str, Any], session: _Session, row: Row, source: Source) -> None:
+    """Keep a session's settings."""
+    report = source.report
+    session.model = session.model or text_of(raw.get("model"), report)
+    kept = ("cwd", "tools", "permissionMode", "claude_code_version")
+    session.meta["init"] = carry({k: raw.get(k) for k in kept}, (), report)
+    report.drop(row.place, "event system/init: the session's settings, kept in meta")

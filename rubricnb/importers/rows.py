@@ -63,5 +63,6 @@ def whole(line: str) -> dict[str, Any] | list[Any] | None:
 
 
 def skip_line(f: IO[str], limit: int) -> None:
+    """Read on to the end of the line."""
     while (rest := f.readline(limit)) and not rest.endswith("\n"):
         pass

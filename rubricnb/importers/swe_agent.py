@@ -50,6 +50,28 @@ def read(source: Source) -> Iterator[Trajectory]:
 def run(row: Row, raw: dict[str, Any], source: Source) -> Trajectory:
     """Return one run as a trajectory."""
     report = source.report
+    turns = talk(row, raw, source)
+    if row.cut is not None:
+        turns.warn("", f"the file is cut at line {row.cut.line}")
+    info = table(raw, "info")
+    status = pick(info, ("exit_status",), report)
+    return finish(
+        source,
+        row,
+        turns,
+        NAME,
+        id=source.path.name.split(".traj")[0],
+        task_id=instance(raw, source),
+        outcome=outcome_of(info.get("resolved", raw.get("resolved"))),
+        termination=termination(status),
+        model=pick(table(raw, "replay_config", "agent", "model"), ("name",), report),
+        meta=carry({**info, **raw}, ("history", "trajectory", "info", "replay_config"), report),
+    )
+
+
+def talk(row: Row, raw: dict[str, Any], source: Source) -> Turns:
+    """Read the history; where it lacks turns, the trajectory beside it."""
+    report = source.report
     turns = Turns(report)
     entries = rows_of(raw, "history")
     acted = [t for t in rows_of(raw, "trajectory") if isinstance(t, dict)]
@@ -78,22 +100,7 @@ def run(row: Row, raw: dict[str, Any], source: Source) -> Trajectory:
             action(entry, row.at(index, "trajectory"), turns, source)
     elif acted:
         report.fields["trajectory (the same turns as history)"] += 1
-    if row.cut is not None:
-        turns.warn("", f"the file is cut at line {row.cut.line}")
-    info = table(raw, "info")
-    status = pick(info, ("exit_status",), report)
-    return finish(
-        source,
-        row,
-        turns,
-        NAME,
-        id=source.path.name.split(".traj")[0],
-        task_id=instance(raw, source),
-        outcome=outcome_of(info.get("resolved", raw.get("resolved"))),
-        termination=termination(status),
-        model=pick(table(raw, "replay_config", "agent", "model"), ("name",), report),
-        meta=carry({**info, **raw}, ("history", "trajectory", "info", "replay_config"), report),
-    )
+    return turns
 
 
 def history(entry: Any, place: str, turns: Turns, source: Source) -> None:

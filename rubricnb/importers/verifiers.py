@@ -52,30 +52,11 @@ def read(source: Source) -> Iterator[Trajectory]:
 def rollout(row: Row, raw: dict[str, Any], model: str, source: Source) -> Trajectory:
     """Return one rollout as a trajectory."""
     report = source.report
-    turns = Turns(report)
     turns_log = [t for t in rows_of(raw, "trajectory") if isinstance(t, dict)]
-    prompt, completion = raw.get("prompt"), raw.get("completion")
-    if completion is None and turns_log:
-        # The last turn's prompt repeats all before it.
-        prompt, completion = turns_log[-1].get("prompt"), turns_log[-1].get("completion")
-    counts = token_counts(turns_log)
-    for key, role, found in (("prompt", "user", prompt), ("completion", "assistant", completion)):
-        listed = found if isinstance(found, list) else [] if found is None else [found]
-        for index, one in enumerate(listed):
-            place = row.at(index, key)
-            report.met()
-            if row.is_cut(key, index):
-                report.drop(place, "the file is cut in this message")
-                continue
-            body = {"role": role, "content": one} if isinstance(one, str) else one
-            for m in messages(body, place, report):
-                if m.role == "assistant" and len(turns) < len(counts):
-                    m.tokens = counts[len(turns)]
-                turns.add(m)
-    turns_said = len(turns)
+    turns = spoken(row, raw, turns_log, source)
     if turns_log and raw.get("completion") is not None:
         report.fields["trajectory (the same turns as completion)"] += 1
-        if len(turns_log) != turns_said:
+        if len(turns_log) != len(turns):
             turns.warn(row.place, "trajectory and completion differ in their number of turns")
     outcome = outcome_of(raw.get("reward"))
     if outcome is None:
@@ -98,6 +79,31 @@ def rollout(row: Row, raw: dict[str, Any], model: str, source: Source) -> Trajec
             report,
         ),
     )
+
+
+def spoken(row: Row, raw: dict[str, Any], turns_log: list[dict[str, Any]], source: Source) -> Turns:
+    """Read the prompt and the completion, messages or text."""
+    report = source.report
+    turns = Turns(report)
+    prompt, completion = raw.get("prompt"), raw.get("completion")
+    if completion is None and turns_log:
+        # The last turn's prompt repeats all before it.
+        prompt, completion = turns_log[-1].get("prompt"), turns_log[-1].get("completion")
+    counts = token_counts(turns_log)
+    for key, role, found in (("prompt", "user", prompt), ("completion", "assistant", completion)):
+        listed = found if isinstance(found, list) else [] if found is None else [found]
+        for index, one in enumerate(listed):
+            place = row.at(index, key)
+            report.met()
+            if row.is_cut(key, index):
+                report.drop(place, "the file is cut in this message")
+                continue
+            body = {"role": role, "content": one} if isinstance(one, str) else one
+            for m in messages(body, place, report):
+                if m.role == "assistant" and len(turns) < len(counts):
+                    m.tokens = counts[len(turns)]
+                turns.add(m)
+    return turns
 
 
 def token_counts(turns_log: list[dict[str, Any]]) -> list[int | None]:
