@@ -14,11 +14,13 @@ export OMP_NUM_THREADS ?= 1
 
 env: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock requirements-nodeps.txt pyproject.toml
+$(VENV)/.installed: requirements.lock requirements-nodeps.txt \
+    requirements-worlds.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-nodeps.txt
+	-$(BIN)/python -m pip install --quiet --no-deps -r requirements-worlds.txt
 	$(BIN)/python -m pip install --quiet --no-deps -e .
 	touch $@
 
