@@ -56,7 +56,7 @@ def rollout(row: Row, raw: dict[str, Any], source: Source) -> Trajectory:
         NAME,
         id=f"{task_id}/{sample}" if task_id and sample else "",
         task_id=task_id,
-        task_meta=carry({k: raw.get(k) for k in ("question", "ground_truth")}, (), report),
+        task_meta=carry({k: raw.get(k) for k in ("question", "ground_truth", "tools")}, (), report),
         # The label says whether the final answer is right: it is the outcome, judged by people.
         outcome={1: 1.0, -1: 0.0}.get(final) if isinstance(final, int) else None,
         labels=labels,

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..trajectory import Trajectory
 from .dialects import is_message, messages
-from .records import MODELS, TASK_IDS, carry, converse, find_outcome, finish, pick
+from .records import MODELS, TASK_IDS, carry, converse, find_outcome, finish, pick, rows_of, table
 from .source import Row, Source
 from .turns import Turns
 
@@ -88,6 +88,16 @@ def read(source: Source) -> Iterator[Trajectory]:
         yield finish(source, row, turns, NAME, id=session)
 
 
+def ending(raw: Mapping[str, Any]) -> str:
+    """Return how a conversation ended, as far as its record says."""
+    if isinstance(raw.get("termination"), str):
+        return raw["termination"][:40]
+    choices = rows_of(table(raw, "response"), "choices") or [raw]
+    last = choices[0] if isinstance(choices[0], dict) else {}
+    reason = str(last.get("finish_reason") or raw.get("finish_reason") or "")
+    return {"length": "length", "max_tokens": "length", "stop": "finished"}.get(reason, "")
+
+
 def conversation(row: Row, key: str, found: list[Any], source: Source) -> Trajectory:
     """Return one record as a trajectory."""
     report = source.report
@@ -101,7 +111,8 @@ def conversation(row: Row, key: str, found: list[Any], source: Source) -> Trajec
         id=pick(raw, ("trajectory_id", "id", "uid", "uuid"), report),
         task_id=pick(raw, TASK_IDS, report),
         outcome=find_outcome(raw, turns, row.place),
-        termination=pick(raw, ("termination",), report),
+        task_meta=carry({"tools": raw.get("tools")}, (), report),
+        termination=ending(raw),
         model=pick(raw, MODELS, report),
         labels=carry(raw.get("labels"), (), report),
         meta=carry(raw, {*LISTS, *TASK_IDS, *MODELS, "labels", "id", "tools", key}, report),

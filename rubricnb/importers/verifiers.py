@@ -69,7 +69,9 @@ def rollout(row: Row, raw: dict[str, Any], model: str, source: Source) -> Trajec
         NAME,
         id=pick(turns_log[0], ("trajectory_id",), report) if turns_log else "",
         task_id=pick(raw, ("example_id", "task_id", "problem_id"), report),
-        task_meta=carry({k: raw.get(k) for k in ("answer", "info", "task")}, (), report),
+        task_meta=carry(
+            {k: raw.get(k) for k in ("answer", "info", "task", "tool_defs")}, (), report
+        ),
         outcome=outcome,
         termination=ending(raw),
         model=pick(raw, ("model",), report) or pick(response, ("model",), report) or model,

@@ -99,6 +99,35 @@ def test_images_become_placeholders_and_no_data_url_survives(tmp_path):
     assert report.mended == {"image": 1, "data URL": 1}
 
 
+def test_the_collected_cases(shared_data, tmp_path):
+    path = shared_data.parent / "spec" / "judge_cases.json"
+    if not path.is_file():
+        pytest.skip(f"no collected cases at {path}")
+    raw = json.loads(path.read_text())
+    cases = {c["id"]: c["input"] for c in raw if c["kind"] == "msgs"}
+    assert {"19", "31", "32"} <= set(cases)
+    injected, _ = one(tmp_path, cases["19"])
+    assert injected.task.prompt == cases["19"][0]["content"]
+    assert any("before the first assistant turn" in w for w in injected.warnings)
+    image, _ = one(tmp_path, cases["31"])
+    assert image.task.prompt == "look [image]"
+    parallel, _ = one(tmp_path, cases["32"])
+    names = {o.text: o.name for o in parallel.steps[0].observations}
+    assert names == {"A": "f", "B": "g", "C": ""}
+
+
+@pytest.mark.parametrize("reason", ["length", "stop"])
+def test_a_last_turn_cut_by_length_is_said(tmp_path, reason):
+    t, _ = one(tmp_path, [{"role": "assistant", "content": "a"}], finish_reason=reason)
+    assert t.termination == {"length": "length", "stop": "finished"}[reason]
+
+
+def test_a_system_prompt_that_changes_midway_is_an_observation(tmp_path):
+    t, _ = one(tmp_path, [*ASK, {"role": "assistant"}, {"role": "system", "content": "new"}])
+    assert [(o.role, o.text) for o in t.steps[0].observations] == [("system", "new")]
+    assert any("changes midway" in w for w in t.warnings)
+
+
 def test_control_codes_are_replaced_once_and_counted(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_bytes(
