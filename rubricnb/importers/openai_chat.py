@@ -90,8 +90,6 @@ def read(source: Source) -> Iterator[Trajectory]:
 
 def ending(raw: Mapping[str, Any]) -> str:
     """Return how a conversation ended, as far as its record says."""
-    if isinstance(raw.get("termination"), str):
-        return raw["termination"][:40]
     choices = rows_of(table(raw, "response"), "choices") or [raw]
     last = choices[0] if isinstance(choices[0], dict) else {}
     reason = str(last.get("finish_reason") or raw.get("finish_reason") or "")
@@ -112,7 +110,7 @@ def conversation(row: Row, key: str, found: list[Any], source: Source) -> Trajec
         task_id=pick(raw, TASK_IDS, report),
         outcome=find_outcome(raw, turns, row.place),
         task_meta=carry({"tools": raw.get("tools")}, (), report),
-        termination=ending(raw),
+        termination=pick(raw, ("termination",), report) or ending(raw),
         model=pick(raw, MODELS, report),
         labels=carry(raw.get("labels"), (), report),
         meta=carry(raw, {*LISTS, *TASK_IDS, *MODELS, "labels", "id", "tools", key}, report),
