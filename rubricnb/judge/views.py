@@ -22,7 +22,7 @@ class Views:
     def __init__(self, group: Group, config: JudgeConfig) -> None:
         self.config = config
         self.ids = tuple(t.id for t in group.trajectories)
-        self.prepared = [prepare(t) for t in group.trajectories]
+        self.prepared = [prepare(t, group.task) for t in group.trajectories]
         self.prepared_task = prepare_task(group.task)
         third = None if config.budget is None else config.budget // 3
         self.task = render(self.prepared_task, config.nonce, budget=third, count=config.count)

@@ -60,12 +60,12 @@ def test_five_phases_of_a_real_group_against_the_local_model(shared_data, tmp_pa
     whole = files.group_by_task(importers.read(log))[0]
     group = Group(whole.task, whole.trajectories[:2])
     out = tmp_path / "graded.jsonl"
-    with LocalServer() as server:
+    with LocalServer(threads=1) as server:  # a second one stalls on busy cores
         judge = EndpointJudge(
             server.url, MODEL, structured=True, sampling={"seed": 1}, concurrency=1, deadline=1800,
             attempt_seconds=1800,
         )  # fmt: skip
-        config = JudgeConfig(budget=6000, max_tokens=500, temperature=0.0, retries=1)
+        config = JudgeConfig(budget=5000, max_tokens=300, temperature=0.0, retries=1)
         price = load_prices().find(judge.base_url, MODEL)
         done = grade_file([group], out, judge, config, limits=Limits(price=price))
     [graded] = files.read_jsonl(out)

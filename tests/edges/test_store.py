@@ -9,9 +9,20 @@ import time
 
 import pytest
 
-from rubricnb import GradedGroup, Group, Rubric, Task, Trajectory, files
+from rubricnb import Criterion, GradedGroup, Group, Rubric, Step, Task, Trajectory, files
 from rubricnb.errors import JudgeError, QuotaError, ReplayError
-from rubricnb.judge import Call, CallableJudge, EndpointJudge, Ledger, Reply, Store, Usage
+from rubricnb.judge import (
+    Call,
+    CallableJudge,
+    EndpointJudge,
+    JudgeConfig,
+    Ledger,
+    Reply,
+    Store,
+    Usage,
+    grade,
+    read_call,
+)
 from rubricnb.judge.address import call_key, split_parts
 from rubricnb.judge.loop import run
 from rubricnb.judge.recorded import RecordedJudge, ReplayJudge
@@ -280,3 +291,20 @@ def test_rollouts_with_openings_of_their_own_keep_them():
     group = Group(task, (Trajectory("a", task, ()), Trajectory("b", other, ())))
     graded = GradedGroup(group, Rubric(()), ((), ()))
     assert files.decode(files.encode(graded)) == graded
+
+
+def test_a_judge_reads_each_rollouts_own_opening(store):
+    task, other = Task("t", "Hello"), Task("t", "Good day, I leave at 3pm")
+    rollouts = (Trajectory("a", task, (Step("x"),)), Trajectory("b", other, (Step("y"),)))
+    asked = []
+
+    def judge(c):
+        asked.append(c)
+        return '{"verdicts": [{"id": "C1", "reason": "r", "steps": [1], "verdict": "pass"}]}'
+
+    rubric = Rubric((Criterion("C1", "Greets", instruction="Pass if it does."),))
+    grade(Group(task, rollouts), CallableJudge(judge), JudgeConfig(rubric=rubric))
+    about = {c.key["trajectory_id"]: c.messages[-1]["content"] for c in asked}
+    assert "OPENING\n| Good day, I leave at 3pm\nS1 AGENT\n| y" in about["b"]
+    assert "OPENING" not in about["a"]
+    assert [len(s) for c in asked for s in read_call(c).rollouts] == [1] * 4
