@@ -30,7 +30,7 @@ class Quotes:
     def __init__(self, prepared: Prepared) -> None:
         texts: dict[int, list[str]] = {}
         for b in prepared.blocks:
-            texts.setdefault(int(b.owner[1:]), []).append(f"{b.head}\n{b.text}")
+            texts.setdefault(b.step, []).append(f"{b.head}\n{b.text}")
         self._steps = [(n, normal("\n".join(t))) for n, t in texts.items()]
 
     def first_step(self, quote: str) -> int | None:

@@ -43,6 +43,11 @@ class Block:
     text: str
     action: bool = False
 
+    @property
+    def step(self) -> int:
+        """The number of the step that it is of; 0 for a task, or what comes before step 1."""
+        return int(self.owner[1:]) if self.owner[1:].isdigit() else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
@@ -118,8 +123,7 @@ def _prepare(kind: str, raw: list[Block], n_steps: int, end: str = "") -> Prepar
         text, found = neutralise(b.text)
         blocks.append(Block(b.owner, b.head, text, b.action))
         if found:
-            number = int(b.owner[1:]) if b.owner[1:].isdigit() else 0
-            flags[number] = tuple(sorted({*flags.get(number, ()), *found}))
+            flags[b.step] = tuple(sorted({*flags.get(b.step, ()), *found}))
     identity = _assemble(blocks, None, None)[0] + "\n" + end
     return Prepared(kind, tuple(blocks), n_steps, end, MappingProxyType(flags), identity)
 
@@ -156,7 +160,7 @@ def _assemble(
     """The text with each block clipped to its limit, characters left out, owners of the cuts."""
     out, lost, owners, noted = [], 0, set(), set()
     for b in blocks:
-        if flags and b.owner not in noted and b.owner[1:].isdigit() and int(b.owner[1:]) in flags:
+        if flags and b.owner not in noted and b.step and b.step in flags:
             out.append(f"{b.owner} NOTE {NOTE}")
             noted.add(b.owner)
         limit, n = (action if b.action else observation), len(b.text)

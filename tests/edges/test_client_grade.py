@@ -14,7 +14,8 @@ import pytest
 
 from rubricnb import files, importers
 from rubricnb.judge import Store
-from tests.edges.loopback import Loopback, answering, error
+from rubricnb.worlds import sample_pair
+from tests.edges.loopback import Loopback, answering, completion, error
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-planted-0123456789"
@@ -366,3 +367,50 @@ def test_credit_says_what_it_wants(some, tmp_path, args, said):
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "c.jsonl").exists()
+
+
+def test_logs_of_the_bundled_world_are_graded_offline(tmp_path):
+    pair = sample_pair()
+    log, out = tmp_path / "log.jsonl", tmp_path / "graded.jsonl"
+    files.write_jsonl(log, pair.group.trajectories)
+    done = rubricnb("grade", log, "--judge", "offline", "-o", out, key="")
+    assert done.returncode == 0, done.stderr
+    [graded] = files.read_jsonl(out)
+    assert graded.record["judge"] == "offline rule judge (bundled world)"
+    assert {j.label.value for row in graded.judgements for j in row} == {"pass", "fail"}
+    again = tmp_path / "again.jsonl"
+    done = rubricnb("grade", log, "--replay", f"{out}.judge.sqlite", "-o", again)
+    assert done.returncode == 0, done.stderr
+    assert again.read_bytes() == out.read_bytes()
+
+
+CELLS = [
+    "from rubricnb import files\nfrom rubricnb.judge import EndpointJudge, JudgeConfig, grade",
+    "groups = list(files.read_groups(LOG))[:1]\njudge = EndpointJudge(URL, 'm')\njudge",
+    "len(grade(groups, judge, JudgeConfig(nonce='n'))[0].rubric)",
+    "len(grade(groups, judge, JudgeConfig(nonce='n'))[0].rubric)",
+    "from rubricnb.judge import Call\n"
+    "(await judge.complete(Call('scoring', ({'role': 'user', 'content': 'x'},)))).text[:2]",
+]
+
+
+def test_a_notebook_grades_twice_and_shows_no_key(some, tmp_path, monkeypatch):
+    nbformat = pytest.importorskip("nbformat")
+    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("RUBRICNB_API_KEY", KEY)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def plain(body):
+        return answering(body) if len(body["messages"]) > 1 else completion(f"ok {KEY}")
+
+    with Loopback(default=plain, key=KEY) as server:
+        head = f"LOG, URL = {str(some)!r}, {server.url!r}"
+        book = nbformat.v4.new_notebook()
+        book.cells = [nbformat.v4.new_code_cell(c) for c in [head, *CELLS]]
+        nbclient.NotebookClient(book, kernel_name="python3", timeout=120).execute()
+    texts = [o["data"]["text/plain"] for c in book.cells for o in c.outputs if "data" in o]
+    assert texts[0] == f"EndpointJudge('{server.url}', 'm')"
+    assert texts[1] == texts[2]
+    assert texts[3] == "'ok'"
+    assert KEY not in nbformat.writes(book)
