@@ -80,15 +80,15 @@ class Demonstrator:
             match = [self.rng.choice(others)]
         if not match:
             return
-        name, _, key = match[0]
+        person = match[0]
         things: list[list[str]] = []
         if any("ref" in g for g in goals):
-            things = [r.split() for r in self._do("list", name, key).split(" ; ")]
+            things = [r.split() for r in self._do("list", *person).split(" ; ")]
         for goal in goals:
             if "ref" in goal:
                 self._thing_goal(goal, things)
             else:
-                self._person_goal(goal, name, key)
+                self._person_goal(goal, person)
 
     def _pick(self, ref: str, things: list[list[str]]) -> list[str] | None:
         rows = [r for r in things if len(r) == 3]
@@ -119,9 +119,9 @@ class Demonstrator:
             if len(bill) == 3 and bill[2] != lex.refunded:
                 self._change(kind, bill[:2], ("bill", *row), lex.refunded)
 
-    def _person_goal(self, goal: Mapping[str, Any], name: str, key: str) -> None:
-        read = ("person", name, key) if goal["kind"] == "address" else ("notes", name, key)
-        self._change(goal["kind"], [name, key, goal["value"]], read, goal["value"])
+    def _person_goal(self, goal: Mapping[str, Any], person: list[str]) -> None:
+        read = ("person" if goal["kind"] == "address" else "notes", *person)
+        self._change(goal["kind"], [*person, goal["value"]], read, goal["value"])
 
     def _change(self, kind: str, words: list[str], read: tuple[str, ...], want: str) -> None:
         check = not self._hit("no_readback", kind)

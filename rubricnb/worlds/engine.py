@@ -120,23 +120,25 @@ class DeskEpisode:
         rows = [f"{p[NAME]} {p[CITY]} {i}" for i, p in self._people.items() if p[NAME] == name]
         return " ; ".join(rows) or "none"
 
-    def _who(self, name, person_id):
+    def _who(self, name, city, person_id):
         person = self._people.get(person_id)
-        return person if person is not None and person[NAME] == name else None
+        return (
+            person if person is not None and person[NAME] == name and person[CITY] == city else None
+        )
 
     def _which(self, item, day, thing_id):
         thing = self._things.get(thing_id)
         return thing if thing is not None and thing[ITEM] == item and thing[DAY] == day else None
 
-    def _person(self, name, person_id):
-        p = self._who(name, person_id)
+    def _person(self, name, city, person_id):
+        p = self._who(name, city, person_id)
         if p is None:
             return "error unknown"
         where = f" {self.lexicon.tools['address']} {p[STREET]}" if p[STREET] else ""
-        return f"{name} {p[CITY]} {person_id}{where}"
+        return f"{name} {city} {person_id}{where}"
 
-    def _list(self, name, person_id):
-        if self._who(name, person_id) is None:
+    def _list(self, name, city, person_id):
+        if self._who(name, city, person_id) is None:
             return "error unknown"
         rows = [f"{t[ITEM]} {t[DAY]} {i}" for i, t in self._things.items() if t[OWNER] == person_id]
         return " ; ".join(rows) or "none"
@@ -151,8 +153,8 @@ class DeskEpisode:
         t = self._which(item, day, thing_id)
         return "error unknown" if t is None else f"{item} {t[BILL]} {self._bills[t[BILL]][PAID]}"
 
-    def _notes(self, name, person_id):
-        p = self._who(name, person_id)
+    def _notes(self, name, city, person_id):
+        p = self._who(name, city, person_id)
         return "error unknown" if p is None else " ; ".join(p[NOTES]) or "none"
 
     # -- changes -----------------------------------------------------------------------------
@@ -193,14 +195,14 @@ class DeskEpisode:
             return f"error {b[PAID]}"
         return self._change(bill_id, b, PAID, self.lexicon.refunded)
 
-    def _address(self, name, person_id, street):
-        p = self._who(name, person_id)
+    def _address(self, name, city, person_id, street):
+        p = self._who(name, city, person_id)
         if p is None or street not in self.lexicon.streets:
             return "error unknown"
         return self._change(person_id, p, STREET, street)
 
-    def _note(self, name, person_id, word):
-        p = self._who(name, person_id)
+    def _note(self, name, city, person_id, word):
+        p = self._who(name, city, person_id)
         if p is None or word not in self.lexicon.words:
             return "error unknown"
         return self._change(person_id, p, NOTES, [*p[NOTES], word])

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 # Argument kinds of each role, in the order in which a compact call writes them.
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "find": ("name",),
-    "person": ("name", "person_id"),
-    "list": ("name", "person_id"),
+    "person": ("name", "city", "person_id"),
+    "list": ("name", "city", "person_id"),
     "thing": ("item", "day", "thing_id"),
     "cancel": ("item", "day", "thing_id"),
     "move": ("item", "day", "thing_id", "to"),
     "bill": ("item", "day", "thing_id"),
     "refund": ("item", "bill_id"),
-    "address": ("name", "person_id", "street"),
-    "note": ("name", "person_id", "word"),
-    "notes": ("name", "person_id"),
+    "address": ("name", "city", "person_id", "street"),
+    "note": ("name", "city", "person_id", "word"),
+    "notes": ("name", "city", "person_id"),
     "finish": ("outcome",),
 }
 CHANGES = ("cancel", "move", "refund", "address", "note")

@@ -55,8 +55,8 @@ def _cast(task: WorldTask) -> dict[str, str]:
     key, (_, item, day, _, due, _) = next((k, t) for k, t in things.items() if t[0] == other)
     return {
         "name": who["name"],
-        "right": who["person"],
-        "wrong": other,
+        "right": f"{who['city']} {who['person']}",
+        "wrong": f"{people[other][1]} {other}",
         "street": who["goals"][0]["value"],
         "order": f"{item} {day} {key}",
         "due": due,

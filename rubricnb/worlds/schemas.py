@@ -40,6 +40,7 @@ def _about(lexicon: Lexicon) -> Mapping[str, str]:
 
 _MEANING = {
     "name": "first name, lower case",
+    "city": "the city that the tools print beside the name",
     "person_id": "identifier, as the tools print it",
     "thing_id": "identifier, as the tools print it",
     "bill_id": "identifier, as the tools print it",
