@@ -283,7 +283,7 @@ def values(page, figure, trace):
 
 def until(page, figure, trace, want):
     """Wait until a trace has the values wanted."""
-    for _ in range(100):
+    for _ in range(600):
         got = values(page, figure, trace)
         if got.shape == np.shape(want) and np.allclose(got, want, atol=1e-9):
             return
@@ -300,13 +300,16 @@ CELLS = [
 
 @pytest.mark.slow
 def test_jupyterlab_moves_a_slider_and_edits_a_criterion(lab, page):
+    from playwright.sync_api import expect
+
     root, url, token = lab
     run_notebook([c.format(tests=str(Path(__file__).parent)) if "{tests" in c else c
                   for c in CELLS], root)  # fmt: skip
     page.set_viewport_size({"width": 1400, "height": 3600})
     page.goto(f"{url}lab/tree/nb.ipynb?token={token}")
     page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
-    page.wait_for_timeout(1000)
+    # Cells that are run before the kernel is there are lost.
+    page.wait_for_selector("text=Python 3 (ipykernel) | Idle", timeout=120_000)
     page.click(".lm-MenuBar-itemLabel:text-is('Run')")
     page.click(".lm-Menu-itemLabel:text-is('Run All Cells')")
     page.wait_for_function(
@@ -327,6 +330,8 @@ def test_jupyterlab_moves_a_slider_and_edits_a_criterion(lab, page):
     # A verdict by hand, as the formula says; then back.
     box = page.locator(".jp-OutputArea").nth(1)
     box.get_by_label("Criterion").select_option("✗ Criterion 1")
+    # The kernel fills the fields in; what is typed before that would be overwritten.
+    expect(box.get_by_label("Cited steps")).to_have_value("3", timeout=60_000)
     box.get_by_label("Verdict").select_option("✓ passed")
     box.get_by_role("button", name="Set verdict").click()
     passed = rubricnb.explore(small()).judge("c1", "pass", (3,)).now
@@ -337,7 +342,8 @@ def test_jupyterlab_moves_a_slider_and_edits_a_criterion(lab, page):
     # A new criterion is edited in; an error shows.
     box.get_by_label("Title").fill("Says <b>goodbye</b>")
     box.get_by_role("button", name="Add as new").click()
-    page.wait_for_selector("text=added hand1")
+    page.wait_for_selector("text=added hand1", timeout=60_000)
+    expect(box.get_by_label("Reason")).to_have_value("not graded yet", timeout=60_000)
     box.get_by_label("Cited steps").fill("99")
     box.get_by_role("button", name="Set verdict").click()
     page.wait_for_selector("text=Error: want cited steps in 1..3; got [99]")
