@@ -3,6 +3,7 @@
 Each question is one function that returns a :class:`Section`: tables, figures and a paragraph.
 
     what_it_costs      judge tokens beside the policy's own
+    false_successes    claims of success among failures, and a text detector of them
     how_early          alarms with a promise, and auditing prefix by prefix
 """
 
@@ -13,6 +14,7 @@ _WHERE = {
     "Logs": "logs",
     "Section": "section",
     "desk_logs": "desk",
+    "false_successes": "false_success",
     "how_early": "earlier",
     "logs_of": "logs",
     "read_logs": "logs",

@@ -79,8 +79,15 @@ def _play(
         episode = world.reset(task, luck)
         demonstrate(episode, child_seed(luck, "faults"), agents[name])
         thoughts = [_says(episode, t.tool) for t in episode.turns] if chat else None
-        made = as_trajectory(episode, f"{task.id}/{run}", thoughts=thoughts, model=name)
+        about = {"family": family(task)}
+        made = as_trajectory(episode, f"{task.id}/{run}", thoughts=thoughts, model=name, meta=about)
         yield _labelled(made, episode, world, luck)
+
+
+def family(task: WorldTask) -> str:
+    """What a task mostly asks for, by its goals: "refund", "move", ..."""
+    kinds = [g["kind"] for who in task.spec["goals"] for g in who["goals"]]
+    return min(kinds, key=lambda k: (-kinds.count(k), k))
 
 
 def _says(episode: DeskEpisode, tool: str) -> str:
