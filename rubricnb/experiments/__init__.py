@@ -18,6 +18,8 @@ _WHERE = {
     "verify": "records",
     "train_all": "runner",
     "Evaluations": "scores",
+    "finished": "writing",
+    "write_tables": "writing",
 }
 
 __all__ = [*_WHERE]

@@ -111,6 +111,27 @@ def training_rows(run: Run, windows: int | None = None) -> list[dict[str, Any]]:
     ]
 
 
+STEP_COLUMNS = ("success", "turns", "reward", "max_multiplier", "grad_norm", "kl", "pass_rate")
+
+
+def step_rows(runs: Iterable[Run], policy: str = "main") -> list[dict[str, Any]]:
+    """Return one row a training step of every trained arm of a policy, from its train.jsonl.
+
+    Columns: arm, seed, step and ``STEP_COLUMNS``; None where the arm has no such figure.
+    """
+    return [
+        {
+            "arm": run.key.arm,
+            "seed": run.key.seed,
+            "step": row["step"],
+            **{name: row.get(name) for name in STEP_COLUMNS},
+        }
+        for run in runs
+        if run.key.policy == policy
+        for row in run.rows("train.jsonl")
+    ]
+
+
 def type_rows(groups: Iterable[GradedGroup], rule: str = "draco", **options: Any) -> list[dict]:
     """Return mean credit by type of step under a rule, beside plain GRPO's.
 

@@ -15,6 +15,7 @@ Each figure carries a text form (:func:`fig_text`), a description and the table 
     consistency       pass^k over pass@k
     cost              cost against success
     by_kind           mean credit by type of step
+    votes             false passes of k unanimous votes
     save, save_page   JSON, offline HTML, text and CSV
     themed            the same figure in light or dark
 """
@@ -41,6 +42,7 @@ _WHERE = {
     "consistency": "training",
     "cost": "training",
     "by_kind": "training",
+    "votes": "judging",
     "save": "saving",
     "save_page": "saving",
     "page": "saving",

@@ -1,6 +1,7 @@
 """Worlds that agents act in, and the offline judge of the bundled one. No torch, no plotly."""
 
 from .base import Episode, Evaluation, StepResult, World, WorldTask
+from .chat_log import write_chat_log
 from .demonstrator import CLEAN, NOISY, Faults, demonstrate
 from .desk import DESKS, MAX_TURNS, Desk, LibraryDesk, OrdersDesk, desk_of
 from .desk_judge import LENIENT_NAME, NAME, DeskJudge, lenient_judge, offline_judge
@@ -50,4 +51,5 @@ __all__ = [
     "sample_pair",
     "vocabulary",
     "warm_up_tasks",
+    "write_chat_log",
 ]

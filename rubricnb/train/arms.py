@@ -1,0 +1,68 @@
+"""The study's arms: one frozen value each, differing in the reward signal and in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ConfigError
+from ..trajectory import EMPTY
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One row of the tables.
+
+    Args:
+        name: what run folders and tables call it.
+        reward: "rubric" (a judge's verdicts), "outcome" (the world's own verdict) or "random"
+            (a fair coin a rollout).
+        rubric: "dynamic" (written for the group at hand) or "static" (one task-agnostic set).
+        rule: how the group advantage reaches the tokens: a name of ``rubricnb.credit.RULES``.
+        rule_options: keyword arguments of the rule.
+        lenient: judged by the lenient judge, which stands in for the policy judging itself.
+        votes: scoring calls a rollout, aggregated by unanimity.
+        style: citation style of the offline judge.
+    """
+
+    name: str
+    reward: str = "rubric"
+    rubric: str = "dynamic"
+    rule: str = "grpo"
+    rule_options: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    lenient: bool = False
+    votes: int = 1
+    style: str = "flip"
+
+    @property
+    def attribution(self) -> str:
+        """Steps are cited only where the rule reads citations: a call a rollout less elsewhere."""
+        return "none" if self.rule == "grpo" else "separate"
+
+
+ARMS: Mapping[str, Arm] = {
+    a.name: a
+    for a in (
+        Arm("outcome", reward="outcome"),
+        Arm("random", reward="random"),
+        Arm("static", rubric="static"),
+        Arm("static_credit", rubric="static", rule="draco"),
+        Arm("dynamic"),
+        Arm("draco", rule="draco"),
+        Arm("draco_self_k3", rule="draco", lenient=True, votes=3),
+        Arm("draco_self_k1", rule="draco", lenient=True),
+    )
+}
+
+
+def arm(name: str) -> Arm:
+    """Return the arm of that name.
+
+    >>> arm("draco").attribution, arm("dynamic").attribution
+    ('separate', 'none')
+    """
+    try:
+        return ARMS[name]
+    except KeyError:
+        raise ConfigError(f"want an arm among {list(ARMS)}; got {name!r}") from None

@@ -1,0 +1,130 @@
+"""From an arm to the grader that CreditGRPOTrainer asks: outcome, coin, or the five phases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ..files import content_hash, to_json
+from ..judge.config import JudgeConfig
+from ..judge.criteria import CriteriaReading
+from ..judge.ledger import Ledger
+from ..judge.protocol import Call, CallableJudge, Judge, Reply, Usage
+from ..judge.run import grade
+from ..rubric import Criterion, GradedGroup, Rubric
+from ..seeds import child_seed
+from ..trajectory import Group
+from ..worlds.desk_judge import LENIENT_NAME, NAME, offline_judge
+from ..worlds.desk_noise import LENIENT, STRICT, JudgeNoise
+from .arms import Arm
+from .credit_trainer import Grade
+
+UNIT = "words and punctuation marks of the prompts and replies; no model is called"
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass
+class ArmGrader:
+    """``grader(groups) -> grades`` of one arm, with its bill.
+
+    Args:
+        arm: the arm.
+        seed: of the training; it also names the judge's errors and the coin.
+        static: the fixed rubric of the static arms.
+        judge: in place of the offline judge of the bundled world.
+        noise: the offline judge's error rates; default: the arm's.
+    """
+
+    arm: Arm
+    seed: int
+    static: Rubric | None = None
+    judge: Judge | None = None
+    noise: JudgeNoise | None = None
+    ledger: Ledger = field(default_factory=Ledger)
+    _task_rubrics: dict = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.noise is None:
+            rates = LENIENT if self.arm.lenient else STRICT
+            self.noise = replace(rates, seed=child_seed(self.seed, "judge noise"))
+        self._simulated = self.judge is None
+        if self.arm.reward == "rubric" and self.judge is None:
+            name = LENIENT_NAME if self.arm.lenient else NAME
+            self.judge = offline_judge(self.noise, self.arm.style, name)
+        if self.arm.reward == "rubric":
+            self._config = JudgeConfig(
+                rubric=self.static if self.arm.rubric == "static" else "dynamic",
+                attribution=self.arm.attribution,
+                votes=self.arm.votes,
+                # Fixed by the seed, so that an interrupted run and an unbroken one are the same.
+                nonce=content_hash(["nonce", self.seed])[:32],
+            )
+            self._judge = booked(self.judge, self.ledger)
+
+    def __call__(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """Grade whole groups."""
+        if self.arm.reward == "outcome":
+            return [[_outcome(t.outcome) for t in g.trajectories] for g in groups]
+        if self.arm.reward == "random":
+            return [[float(self._coin(t.id)) for t in g.trajectories] for g in groups]
+        return grade(groups, self._judge, self._config, task_rubrics=self._task_rubrics)
+
+    def _coin(self, rollout: str) -> int:
+        return child_seed(self.seed, "random reward", rollout) & 1
+
+    def memory(self) -> list[Any]:
+        """The task rubrics known so far, as JSON types: what a checkpoint has to keep."""
+        return [[*key, to_json(value)] for key, value in self._task_rubrics.items()]
+
+    def recall(self, memory: Sequence[Any]) -> None:
+        """Take back what ``memory`` returned, so that no known task rubric is asked for again."""
+        for task, prompt, value in memory:
+            criteria = tuple(Criterion(**c) for c in value.get("criteria", ()))
+            known = CriteriaReading(criteria, None, value.get("dropped", 0), value.get("over", 0))
+            self._task_rubrics[task, prompt] = known
+
+    def record(self) -> dict[str, Any] | None:
+        """What judge.json holds; None where no judge was asked."""
+        if self.arm.reward != "rubric":
+            return None
+        noise = {k: v for k, v in asdict(self.noise).items() if k != "seed"}
+        return {
+            "name": self.judge.name,
+            "simulated": self._simulated,
+            "noise": noise if self._simulated else {},
+            "style": self.arm.style if self._simulated else None,
+            "unit": UNIT if self._simulated else "the endpoint's tokens",
+            **self.ledger.to_json(),
+        }
+
+
+def _outcome(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def booked(judge: Judge, ledger: Ledger) -> CallableJudge:
+    """The same judge with every call in the ledger; a judge without usage is counted in words."""
+
+    async def complete(call: Call) -> Reply:
+        reply = await judge.complete(call)
+        usage = reply.usage
+        if usage is None:
+            asked = sum(len(_TOKEN.findall(m["content"])) for m in call.messages)
+            usage = Usage(asked, 0, len(_TOKEN.findall(reply.text)))
+        ledger.add(call, usage, reply.seconds)
+        return reply
+
+    return CallableJudge(complete, judge.name)
+
+
+def sample_of(
+    groups: Iterable[Group], grades: Iterable[Grade | None], step: int, most: int
+) -> Iterable[GradedGroup]:
+    """The first graded groups of a step, with the step in their record, for the run folder."""
+    kept = 0
+    for grade_ in grades:
+        if isinstance(grade_, GradedGroup) and kept < most:
+            kept += 1
+            yield replace(grade_, record={**grade_.record, "step": step})
