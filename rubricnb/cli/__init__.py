@@ -40,6 +40,7 @@ from . import (  # noqa: E402
     credit,  # noqa: F401
     grade,  # noqa: F401
     import_,  # noqa: F401
+    install_world,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
     serve,  # noqa: F401
