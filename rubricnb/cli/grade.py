@@ -12,7 +12,7 @@ import typer
 
 from .. import files, importers
 from ..errors import ConfigError, FormatError, JudgeError
-from ..judge import EndpointJudge, Judge, JudgeConfig, caveats, load_prices
+from ..judge import Judge, JudgeConfig, caveats, load_prices
 from ..judge.estimate import calls_of_group, estimate
 from ..judge.session import Graded, Limits, check_groups, grade_file
 from ..judge.wire import normal_url
@@ -107,6 +107,8 @@ def make_judge(name: str, base_url: str | None, model: str | None, **options) ->
                     f"want {option} for the judge; got none (no endpoint? --judge offline reads "
                     "logs of the bundled world, --replay a recording)"
                 )
+        from ..judge import EndpointJudge  # the HTTP client takes a second to import
+
         return EndpointJudge(base_url, model, **options)
     from .. import worlds
 

@@ -42,6 +42,8 @@ def begun(store: Store, run: str, judge: Judge, config: JudgeConfig) -> JudgeCon
                 f"{store.path}: want the settings that this run was begun with; got another "
                 f"{_differing(part, kept[part], value)} (write to another file instead)"
             )
+    if kept.get("quirks") and hasattr(judge, "recall"):
+        judge.recall(kept["quirks"])
     return dataclasses.replace(config, nonce=nonce)
 
 

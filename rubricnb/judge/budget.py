@@ -43,7 +43,9 @@ def worst_case(call: Call, max_tokens: int | None) -> Usage:
         BudgetError: where the completion has no limit.
     """
     if not max_tokens:
-        raise BudgetError(f"want max_tokens with a budget; got a {call.phase} call without a limit")
+        raise BudgetError(
+            f"want max_tokens (--max-tokens) with a budget; got a {call.phase} call without a limit"
+        )
     size = sum(len(m["content"].encode("utf-8", "replace")) + _MESSAGE for m in call.messages)
     return Usage(size + _REPLY, 0, max_tokens)
 

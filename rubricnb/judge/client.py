@@ -125,6 +125,10 @@ class EndpointJudge:
         """What the server refused, by parameter: the form used instead, "" where it is left out."""
         return dict(self._quirks.known)
 
+    def recall(self, quirks: Mapping[str, str]) -> None:
+        """Take over what an earlier run learned, as ``quirks`` gave it."""
+        self._quirks.known.update(quirks)
+
     async def complete(self, call: Call) -> Reply:
         """Return the endpoint's answer; a 200 without usable text is a Reply that says why.
 

@@ -8,7 +8,8 @@ answers from a recording alone, without network or key.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,13 +135,14 @@ class RecordedJudge:
             if self.store is not None:
                 await self.store.note(self.run, key, call, form, body, seconds)
 
-        def admit(_: Call) -> AbstractAsyncContextManager[Slot]:
+        @asynccontextmanager
+        async def admit(_: Call) -> AsyncIterator[Slot]:
             nonlocal attempts
-            attempts += 1
-            if self.budget is None:
-                return nullcontext(Slot(Usage()))
             most = call.max_tokens or getattr(self.inner, "max_tokens", None)
-            return self.budget.reserve(call, most)
+            free = nullcontext(Slot(Usage()))
+            async with self.budget.reserve(call, most) if self.budget else free as slot:
+                attempts += 1
+                yield slot
 
         try:
             if hasattr(self.inner, "exchange"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,11 +209,15 @@ def _usages(store: Store) -> Iterator[Usage | None]:
 
 def ledger_of(store: Store, price: Price | None = None, run: str = RUN) -> Ledger:
     """Return the ledger of a run, of all its sessions, from its journal."""
-    ledger = Ledger(price)
+    ledger, refused = Ledger(price), Counter()
     for row in store.journal(run):
         reply = read_row(row)
-        usage = None if reply is None else reply.usage
-        ledger.add(Call(row.phase, (), key=row.about), usage, row.seconds, failed=reply is None)
+        if reply is None and row.form == "http":  # a body that asked for another try
+            refused[row.key] += 1
+            continue
+        usage, retries = (reply.usage if reply else None), refused.pop(row.key, 0)
+        call = Call(row.phase, (), key=row.about)
+        ledger.add(call, usage, row.seconds, retries=retries, failed=reply is None)
     return ledger
 
 

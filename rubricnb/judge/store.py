@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import JudgeError
 from ..files import canonical
@@ -58,6 +59,13 @@ class Row:
 class Store:
     """A judge's memory in one SQLite file; safe with threads and with several processes.
 
+    Args:
+        path: the file; made, with its folder, where it is not there.
+        must_exist: open a finished recording, which is then never written to.
+
+    Raises:
+        JudgeError: where the file is none of ours, or has to exist and does not.
+
     >>> import tempfile
     >>> with Store(tempfile.mkdtemp() + "/judge.sqlite") as store:
     ...     store.open_run("first", {"nonce": "n1"})["nonce"]
@@ -68,7 +76,11 @@ class Store:
         self.path = Path(path)
         if must_exist and not self.path.is_file():
             raise JudgeError(f"want a recording at {self.path}; got no such file")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # With a WAL beside it someone may still be writing.
+        wal = self.path.with_name(self.path.name + "-wal")
+        self._sealed = must_exist and not (wal.exists() and wal.stat().st_size)
+        if not must_exist:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._db = self._connect()
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
@@ -78,6 +90,9 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         try:
+            if self._sealed:  # a recording may lie in a folder that cannot be written
+                uri = f"file:{quote(str(self.path.resolve()))}?immutable=1"
+                return sqlite3.connect(uri, uri=True, check_same_thread=False)
             db = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
             db.isolation_level = None
             db.execute("PRAGMA journal_mode=WAL")

@@ -134,9 +134,13 @@ def test_replay_needs_no_server_and_gives_the_same_bytes(some, tmp_path):
     out, again = tmp_path / "graded.jsonl", tmp_path / "again.jsonl"
     with Loopback(default=answering) as server:
         assert grade(some, server.url, out, "--k", 3).returncode == 0
-    done = rubricnb("grade", some, "-o", again, "--replay", f"{out}.judge.sqlite", key="")
+    recording = tmp_path / "graded.jsonl.judge.sqlite"
+    before = recording.read_bytes()
+    done = rubricnb("grade", some, "-o", again, "--replay", recording, key="")
     assert done.returncode == 0, done.stderr
     assert again.read_bytes() == out.read_bytes()
+    assert recording.read_bytes() == before
+    assert not list(tmp_path.glob("*-wal"))
     bill = json.loads((tmp_path / "again.jsonl.record.json").read_text())["this_session"]
     assert bill["total"]["calls"] == 0
     assert bill["total"]["replayed"] == 6 * (1 + 4 + 1 + 12 + 4)
@@ -382,6 +386,45 @@ def test_logs_of_the_bundled_world_are_graded_offline(tmp_path):
     done = rubricnb("grade", log, "--replay", f"{out}.judge.sqlite", "-o", again)
     assert done.returncode == 0, done.stderr
     assert again.read_bytes() == out.read_bytes()
+
+
+def test_credit_counts_by_a_tokenizer(some, tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"x": 0}, unk_token="x"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(tmp_path / "tokenizer.json"))
+    out, credit = tmp_path / "graded.jsonl", tmp_path / "credit.jsonl"
+    with Loopback(default=answering) as server:
+        assert grade(some, server.url, out).returncode == 0
+    args = ("--tokenizer", tmp_path, "--set", "nocite=equal_step", "--set", "ddof=0")
+    done = rubricnb("credit", out, "-o", credit, *args)
+    assert done.returncode == 0, done.stderr
+    steps = {t.id: t.steps for g in files.read_jsonl(out) for t in g.group.trajectories}
+    for row in files.read_jsonl(credit):
+        assert row["unit"] == "tokenizer"
+        assert row["options"] == {"nocite": "equal_step", "ddof": 0}
+        count = [len(words.encode(s.authored).ids) for s in steps[row["trajectory_id"]]]
+        assert row["tokens"] == count
+        assert row["total"] == pytest.approx(row["advantage"] * sum(count), abs=1e-9)
+
+
+def test_what_a_server_refuses_is_in_the_record_and_known_next_time(some, tmp_path):
+    def picky(body):
+        if "temperature" in body:
+            return error(400, "Unsupported value: 'temperature' must be 1", param="temperature")
+        return answering(body)
+
+    out = tmp_path / "graded.jsonl"
+    args = ("--temperature", "0.5", "--concurrency", "1")
+    with Loopback(default=picky) as server:
+        done = grade(some, server.url, out, *args, "--budget-tokens", 60_000, "--max-tokens", 900)
+        assert done.returncode == 1
+        assert sum("temperature" in b for b in server.bodies) == 1
+        record = json.loads((tmp_path / "graded.jsonl.record.json").read_text())
+        assert record["quirks"] == {"temperature": ""}
+        done = grade(some, server.url, out, *args, "--max-tokens", 900)
+        assert done.returncode == 0, done.stderr
+        assert sum("temperature" in b for b in server.bodies) == 1
 
 
 CELLS = [

@@ -161,7 +161,7 @@ def test_a_dollar_budget_without_a_price_refuses_to_start():
 
 
 def test_a_budget_needs_a_limit_of_completions():
-    with pytest.raises(BudgetError, match="want max_tokens with a budget"):
+    with pytest.raises(BudgetError, match=r"want max_tokens \(--max-tokens\) with a budget"):
         worst_case(call(max_tokens=None), None)
 
 
