@@ -3,6 +3,9 @@
 Each question is one function that returns a :class:`Section`: tables, figures and a paragraph.
 
     what_it_costs      judge tokens beside the policy's own
+    how_good           judges against labels, precision on success first; ranking of agents
+    worth_as_reward    quality of judges against what trainings gained
+    how_cheap          cascades of judges with an audited risk
     false_successes    claims of success among failures, and a text detector of them
     how_early          alarms with a promise, and auditing prefix by prefix
 """
@@ -15,11 +18,14 @@ _WHERE = {
     "Section": "section",
     "desk_logs": "desk",
     "false_successes": "false_success",
+    "how_cheap": "cheaper",
     "how_early": "earlier",
+    "how_good": "judged",
     "logs_of": "logs",
     "read_logs": "logs",
     "save": "section",
     "what_it_costs": "dear",
+    "worth_as_reward": "worth",
 }
 __all__ = list(_WHERE)
 
