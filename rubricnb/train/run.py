@@ -83,11 +83,7 @@ def train_arm(
         return {"global_step": 0}
     trained = _train(policy, plan, seed, told, folder)
     adapters = {n: folder / "adapters" / f"step-{n}" for n in told.checkpoints}
-    base, _ = open_policy(policy)
-    policies = {
-        n: PeftModel.from_pretrained(base, p, adapter_name=f"s{n}") for n, p in adapters.items()
-    }
-    _evaluate(policies, words, told, head, folder)
+    _evaluate(_with_adapters(policy, adapters), words, told, head, folder)
     shutil.rmtree(folder / "trainer")
     return {"global_step": trained}
 
