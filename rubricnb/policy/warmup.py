@@ -167,6 +167,8 @@ def save_policy(model: SmearForCausalLM, tokenizer, path: Path, record: dict) ->
     model.save_pretrained(part)
     tokenizer.save_pretrained(part)
     (part / "warmup.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+    for file in part.iterdir():
+        file.chmod(0o644)  # safetensors are written for their owner alone
     if path.exists():
         raise ConfigError(f"want a folder that does not exist yet; got {path}")
     os.replace(part, path)
