@@ -38,6 +38,7 @@ from .credit_trainer import CreditGRPOTrainer, CreditStep
 from .evaluate import evaluate
 from .graders import ArmGrader, sample_of
 from .settings import DEPARTURES, Settings, grpo_config, lora
+from .slices import SlicedLogps
 from .steps import step_row
 
 BASE = "base"  # the arm that is not trained
@@ -127,6 +128,10 @@ def static_rubric(policy: torch.nn.Module, words: Words, plan: Arm, folder: Path
     source = f"{len(made)} rollouts of the untrained policy"
     save_static(folder / "static_rubric.json", rows, Limits(), source, judge.name)
     return rubric
+
+
+class _Trainer(SlicedLogps, CreditGRPOTrainer):
+    """The trainer of the study: the same numbers with less padding."""
 
 
 class _Rollouts:
@@ -227,7 +232,7 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*")
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*")
-        trainer = CreditGRPOTrainer(
+        trainer = _Trainer(
             model=model,
             args=grpo_config(settings, seed, folder / "trainer"),
             train_dataset=Dataset.from_list([{"prompt": name} for name in rollouts.tasks]),
