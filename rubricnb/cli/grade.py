@@ -184,9 +184,12 @@ def _dry(groups: list[Group], config: JudgeConfig, limits: Limits) -> str:
         first, later = (calls_of_group(config, n, first=f) for f in (True, False))
         lines.append(f"a group of {n}: {first} calls when its task is first seen, {later} after")
     lines += [ledger.table(), "tokens: characters / 4; replies as long as assumed, none retried"]
-    budget = limits.tokens
-    if budget is not None and ledger.bill().tokens > budget:
-        lines.append(f"the budget of {budget:,} tokens would be used up before the end")
+    bill = ledger.bill()
+    if limits.tokens is not None and bill.tokens > limits.tokens:
+        lines.append(f"the budget of {limits.tokens:,} tokens would be used up before the end")
+    if limits.dollars is not None and (bill.dollars is None or bill.dollars > limits.dollars):
+        why = "has no known price" if bill.dollars is None else "would be used up before the end"
+        lines.append(f"the budget of ${limits.dollars:,.4f} {why}")
     return "\n".join(lines)
 
 

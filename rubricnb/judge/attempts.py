@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import tenacity
+from aiolimiter import AsyncLimiter
 
 from .protocol import Call, Reply, Usage
 
@@ -111,6 +112,23 @@ def admit_all(call: Call) -> AbstractAsyncContextManager[Slot]:
 
 
 async def note_nothing(body: str, seconds: float) -> None: ...
+
+
+class Rates:
+    """At most so many calls and tokens a minute; tokens are counted as characters / 4."""
+
+    def __init__(self, calls: float | None = None, tokens: float | None = None) -> None:
+        burst = max(1.0, (calls or 0.0) / 60)  # one second's worth at once, not one minute's
+        self._calls = AsyncLimiter(burst, 60 * burst / calls) if calls else None
+        self._tokens = AsyncLimiter(tokens, 60) if tokens else None
+
+    async def wait(self, call: Call) -> None:
+        """Return when the call may be sent."""
+        if self._calls is not None:
+            await self._calls.acquire()
+        if self._tokens is not None:
+            size = sum(len(m["content"]) for m in call.messages) / 4
+            await self._tokens.acquire(min(size, self._tokens.max_rate))
 
 
 class Secret:

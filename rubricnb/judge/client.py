@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import openai
 import tenacity
-from aiolimiter import AsyncLimiter
 
 from ..errors import CallError, ConfigError, JudgeError
 from . import attempts, wire
@@ -30,6 +29,7 @@ from .attempts import (
     Again,
     Exchange,
     Note,
+    Rates,
     Secret,
     Tried,
     admit_all,
@@ -196,17 +196,14 @@ class EndpointJudge:
             timeout=openai.Timeout(self.attempt_seconds, connect=10.0),
         )
         self._slots = asyncio.Semaphore(self.concurrency)
-        calls, tokens = self._per_minute
-        burst = max(1.0, (calls or 0.0) / 60)  # one second's worth at once, not one minute's
-        self._calls = AsyncLimiter(burst, 60 * burst / calls) if calls else None
-        self._tokens = AsyncLimiter(tokens, 60) if tokens else None
+        self._rates = Rates(*self._per_minute)
         self._home = loop
 
     async def _attempt(self, call: Call, note: Note, admit: Admit, tried: Tried) -> Exchange:
         await self._pause()
         async with AsyncExitStack() as stack:
             with tried.queued():
-                await self._limit(call)
+                await self._rates.wait(call)
                 slot = await stack.enter_async_context(admit(call))
             tried.count += 1
             began = time.monotonic()
@@ -254,13 +251,6 @@ class EndpointJudge:
         """Wait as long as the server has told any call to wait."""
         while (pause := self._resume_at - time.monotonic()) > 0:
             await attempts.sleep(pause)
-
-    async def _limit(self, call: Call) -> None:
-        if self._calls is not None:
-            await self._calls.acquire()
-        if self._tokens is not None:
-            size = sum(len(m["content"]) for m in call.messages) / 4
-            await self._tokens.acquire(min(size, self._tokens.max_rate))
 
     async def _post(self, call: Call) -> str:
         """Send one call, in the forms that the server takes, and return the body of its 200."""

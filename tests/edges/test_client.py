@@ -9,7 +9,7 @@ import traceback
 
 import pytest
 
-from rubricnb.errors import JudgeError, QuotaError
+from rubricnb.errors import CallError, JudgeError, QuotaError
 from rubricnb.judge import Call, Usage
 from rubricnb.judge.client import _LEARNED, EndpointJudge
 from rubricnb.judge.loop import run
@@ -485,3 +485,36 @@ def test_the_key_comes_from_the_environment(monkeypatch):
 def test_a_base_url_that_is_none_is_refused(url):
     with pytest.raises(JudgeError, match="want a base URL"):
         EndpointJudge(url, "m")
+
+
+def test_one_call_that_hangs_is_its_own_failure_and_a_dead_server_is_not():
+    def action(body):
+        return Hang if "stuck" in body["messages"][0]["content"] else completion("yes")
+
+    with Loopback(default=action) as server:
+        judge = EndpointJudge(server.url, "m", deadline=0.6, attempt_seconds=0.6)
+
+        async def work():
+            stuck = asyncio.ensure_future(judge.complete(call("stuck")))
+            await asyncio.sleep(0.1)
+            await judge.complete(call("fine"))
+            return await stuck
+
+        with pytest.raises(CallError, match="no answer within"):
+            run(work())
+        with pytest.raises(JudgeError, match="no answer within") as caught:
+            run(judge.complete(call("stuck")))
+        assert not isinstance(caught.value, CallError)
+
+
+def test_a_token_rate_holds_calls_back_and_refuses_none():
+    with Loopback() as server:
+        judge = EndpointJudge(server.url, "m", tokens_per_minute=600)  # 10 a second
+
+        async def work():
+            await judge.complete(call("x" * 9600))  # more than a minute's worth
+            await judge.complete(call("x" * 40))
+
+        start = time.monotonic()
+        run(work())
+    assert time.monotonic() - start >= 0.9

@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rubricnb import files, importers
-from rubricnb.judge import Store
+from rubricnb import files, grading, importers
+from rubricnb.judge import EndpointJudge, JudgeConfig, Store
+from rubricnb.judge.session import grade_file
 from rubricnb.worlds import sample_pair
-from tests.edges.loopback import Loopback, answering, completion, error
+from tests.edges.loopback import Hang, Loopback, answering, completion, error
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-planted-0123456789"
@@ -86,6 +87,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(some, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_twenty_kills(tau_bench, tmp_path):
     killed_runs(tau_bench, tmp_path, kills=20, seed=2)
 
@@ -457,3 +459,30 @@ def test_a_notebook_grades_twice_and_shows_no_key(some, tmp_path, monkeypatch):
     assert texts[1] == texts[2]
     assert texts[3] == "'ok'"
     assert KEY not in nbformat.writes(book)
+
+
+def test_a_call_that_hangs_fails_its_rollout_alone_and_is_replayed_so(some, tmp_path):
+    groups = list(files.read_groups(some))[:2]
+    texts = ["\n".join(s.authored for s in t.steps) for t in groups[0].trajectories]
+    others = "".join(texts[:2] + texts[3:])
+    marker = next(line for line in texts[2].split("\n") if len(line) > 40 and line not in others)
+
+    def action(body):
+        text = body["messages"][-1]["content"]
+        if "JOB: SCORING" in text and marker in text:
+            return Hang
+        return answering(body)
+
+    out, again = tmp_path / "graded.jsonl", tmp_path / "again.jsonl"
+    config = JudgeConfig(retries=0)
+    with Loopback(default=action, latency=0.2) as server:
+        judge = EndpointJudge(server.url, "m", deadline=2.5, attempt_seconds=2.5, concurrency=3)
+        grade_file(groups, out, judge, config)
+    first, second = files.read_jsonl(out)
+    assert [bool(f) for f in first.failures] == [False, False, True, False]
+    assert "no answer within" in first.failures[2]
+    assert not any(second.failures)
+    rewards = grading.arrays(first, "chars").reward_G
+    assert list(np.isnan(rewards)) == [False, False, True, False]
+    grade_file(groups, again, replay=f"{out}.judge.sqlite")
+    assert again.read_bytes() == out.read_bytes()

@@ -55,6 +55,7 @@ def test_the_documented_command_serves(tmp_path):
 
 @needs_model
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 def test_five_phases_of_a_real_group_against_the_local_model(shared_data, tmp_path):
     log = shared_data / "tau_bench_v1" / "gpt-4o-airline.json"
     whole = files.group_by_task(importers.read(log))[0]
