@@ -74,6 +74,8 @@ def train_arm(
         "departures": DEPARTURES,
     }
     _same(folder / "config.json", config)
+    if (folder / "eval.jsonl").exists():  # Written last, and whole.
+        return _done(folder, 0 if plan is None else told.steps)
     torch.manual_seed(child_seed(seed, "torch"))
     np.random.seed(child_seed(seed, "numpy"))
     random.seed(child_seed(seed, "python"))
@@ -85,8 +87,14 @@ def train_arm(
     trained = _train(policy, plan, seed, told, folder)
     adapters = {n: folder / "adapters" / f"step-{n}" for n in told.checkpoints}
     _evaluate(_with_adapters(policy, adapters), words, told, head, folder)
-    shutil.rmtree(folder / "trainer")
-    return {"global_step": trained}
+    return _done(folder, trained)
+
+
+def _done(folder: Path, step: int) -> dict[str, Any]:
+    """Remove what only an unfinished training needs."""
+    for name in ("trainer", "groups"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return {"global_step": step}
 
 
 def _with_adapters(policy: str, adapters: Mapping[int, Path]) -> Iterator[tuple[int, PeftModel]]:
@@ -261,7 +269,6 @@ def _finish(folder: Path, recorder: _Recorder, grader: ArmGrader) -> None:
         for path in files:
             f.write(path.read_bytes())
     os.replace(part, folder / "groups.jsonl.gz")
-    shutil.rmtree(folder / "groups")
     record = grader.record()
     if record is not None:
         record["phases"] = _summed(r["judge"] for r in recorder.rows)
