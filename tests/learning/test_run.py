@@ -1,0 +1,200 @@
+"""One arm from start to folder: records, refusal, and a killed training that ends like another."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from rubricnb.errors import ConfigError
+from rubricnb.experiments.records import RunKey, seal, verify
+from rubricnb.train.arms import ARMS, arm
+from rubricnb.train.evaluate import evaluate, tasks_of
+from rubricnb.train.graders import ArmGrader
+from rubricnb.train.run import train_arm
+from rubricnb.train.settings import Settings
+from rubricnb.trajectory import Group
+from rubricnb.worlds import NOISY, OrdersDesk, as_task, as_trajectory, demonstrate
+
+SMALL = {
+    "steps": 4,
+    "groups": 3,
+    "group_size": 3,
+    "checkpoints": [3, 4],
+    "eval_runs": 1,
+    "eval_scenarios": 1,
+    "splits": ["dev"],
+}
+
+
+def groups(tasks=3, members=4):
+    world = OrdersDesk()
+    out = []
+    for task in world.tasks("dev")[60 : 60 + tasks]:
+        rollouts = []
+        for k in range(members):
+            episode = world.reset(task, k)
+            demonstrate(episode, k, NOISY)
+            rollouts.append(as_trajectory(episode, f"{task.id}/{k}"))
+        out.append(Group(as_task(task), tuple(rollouts)))
+    return out
+
+
+def test_the_arms_differ_in_the_reward_signal_alone():
+    assert set(ARMS) == {
+        *("outcome", "random", "static", "static_credit", "dynamic", "draco"),
+        *("draco_self_k3", "draco_self_k1"),
+    }
+    with pytest.raises(ConfigError, match="'dracula'"):
+        arm("dracula")
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "later"), [("dynamic", 10, 9), ("draco", 14, 13), ("draco_self_k3", 22, 21)]
+)
+def test_judge_calls_a_group_are_those_of_the_procedure(name, first, later):
+    """1 + G + 1 + kG (+ G) for G = 4; the task rubric is asked for once a task."""
+    grader = ArmGrader(arm(name), 0)
+    (group,) = groups(1)
+    for calls in (first, later):
+        grader.ledger.entries.clear()
+        (graded,) = grader([group])
+        asked = len(grader.ledger.entries) - sum(
+            graded.record[k].get(p, 0) for k in ("retries", "repairs") for p in graded.record[k]
+        )
+        assert asked == calls
+    again = ArmGrader(arm(name), 0)
+    again.recall(json.loads(json.dumps(grader.memory())))
+    again([group])
+    assert "task_rubric" not in {e.phase for e in again.ledger.entries}
+
+
+def test_outcome_and_coin_ask_no_judge():
+    some = groups()
+    outcome = ArmGrader(arm("outcome"), 0)(some)
+    assert outcome == [[t.outcome for t in g.trajectories] for g in some]
+    coin = [np.array(x) for x in ArmGrader(arm("random"), 0)(some)]
+    assert set(np.concatenate(coin)) == {0.0, 1.0}
+    assert not np.array_equal(coin, ArmGrader(arm("random"), 1)(some))
+    assert ArmGrader(arm("random"), 0).record() is None
+
+
+def test_a_judged_arm_says_that_its_judge_is_simulated():
+    record = ArmGrader(arm("draco_self_k3"), 0).record()
+    assert record["simulated"]
+    assert "lenient" in record["name"]
+    assert record["noise"]["false_pass"] > 0.2
+
+
+def test_settings_refuse_what_they_do_not_know():
+    with pytest.raises(ConfigError, match="'stepz'"):
+        Settings.of({"stepz": 1})
+    with pytest.raises(ConfigError, match="checkpoints"):
+        Settings.of({"steps": 4, "checkpoints": [5]})
+    assert Settings.of(SMALL).to_json()["splits"] == ["dev"]
+
+
+def test_fewer_scenarios_are_spread_over_the_difficulties():
+    assert {t.difficulty for t in tasks_of("test_normal", 6)} == {1, 2, 3}
+    assert len(tasks_of("test_challenge")) == 417
+
+
+def test_evaluation_luck_is_the_policy_s_own_business_only():
+    from rubricnb.policy.warmup import open_policy
+
+    policy, words = open_policy("main")
+    a, b = (list(evaluate(policy, words, splits=["dev"], runs=2, scenarios=2)) for _ in range(2))
+    assert a == b
+    assert [r["run"] for r in a[:2]] == [0, 1]
+
+
+COMMAND = """
+import json, sys, warnings
+warnings.filterwarnings("ignore")
+from rubricnb.train.run import train_arm
+train_arm("main", "draco", 0, sys.argv[1], json.loads(sys.argv[2]))
+"""
+
+
+def start(folder: Path) -> subprocess.Popen:
+    root = Path(__file__).resolve().parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(folder), json.dumps(SMALL)],
+        cwd=root,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def rows(folder: Path) -> list[dict]:
+    path = folder / "train.jsonl"
+    return [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
+
+
+def without_time(row: dict) -> dict:
+    judge = {k: {**v, "seconds": 0} for k, v in row["judge"].items()}
+    return {**row, "judge": judge}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("unbroken")
+    assert train_arm("main", "draco", 0, folder, SMALL) == {"global_step": 4}
+    return folder
+
+
+def test_a_run_folder_is_whole(unbroken):
+    key = RunKey("main", "draco", 0)
+    seal(unbroken, key, SMALL, global_step=4, seconds=1.0)
+    run = verify(unbroken, key, SMALL)
+    assert [r["step"] for r in run.rows("train.jsonl")] == [1, 2, 3, 4]
+    assert {r["step"] for r in run.rows("eval.jsonl")} == {3, 4}
+    kept = list(run.groups())
+    assert {g.record["step"] for g in kept} == {1, 2, 3, 4}
+    assert run.json("judge.json")["phases"]["union"]["calls"] == 12
+    assert sorted(p.name for p in (unbroken / "adapters").iterdir()) == ["step-3", "step-4"]
+    assert not (unbroken / "trainer").exists()
+
+
+def test_another_configuration_is_refused(unbroken):
+    with pytest.raises(ConfigError, match="another settings"):
+        train_arm("main", "draco", 0, unbroken, {**SMALL, "lr": 0.5})
+    with pytest.raises(ConfigError, match="another seed"):
+        train_arm("main", "draco", 1, unbroken, SMALL)
+
+
+def killed(folder: Path, after: int) -> None:
+    """Kill -9 a training once it has recorded so many steps."""
+    process = start(folder)
+    deadline = time.monotonic() + 300
+    while len(rows(folder)) < after and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def same(folder: Path, other: Path) -> None:
+    assert [without_time(r) for r in rows(folder)] == [without_time(r) for r in rows(other)]
+    assert (folder / "eval.jsonl").read_text() == (other / "eval.jsonl").read_text()
+    for step in (3, 4):
+        a, b = (
+            load_file(f / "adapters" / f"step-{step}" / "adapter_model.safetensors")
+            for f in (folder, other)
+        )
+        assert a.keys() == b.keys()
+        assert all(np.array_equal(a[k], b[k]) for k in a)
+
+
+def test_a_killed_training_ends_like_the_unbroken_one(unbroken, tmp_path):
+    killed(tmp_path / "k", after=2)
+    assert 2 <= len(rows(tmp_path / "k")) < 4
+    train_arm("main", "draco", 0, tmp_path / "k", SMALL)
+    same(tmp_path / "k", unbroken)
