@@ -38,6 +38,7 @@ def main() -> None:
 # Each command registers itself with the app above when it is imported.
 from . import (  # noqa: E402
     credit,  # noqa: F401
+    evaluate,  # noqa: F401
     grade,  # noqa: F401
     import_,  # noqa: F401
     install_world,  # noqa: F401

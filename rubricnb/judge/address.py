@@ -33,6 +33,7 @@ def sent(call: Call, parts: list[list[str]]) -> dict[str, Any]:
         "max_tokens": call.max_tokens,
         "temperature": call.temperature,
         "sample": call.sample,
+        **({"extra": dict(call.extra)} if call.extra else {}),
     }
 
 

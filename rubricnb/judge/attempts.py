@@ -148,8 +148,12 @@ class Secret:
         return self._value
 
     def clean(self, text: str) -> str:
-        """Return the text with the secret taken out."""
-        return text.replace(self._value, "[key]") if self._value else text
+        """Return the text with the secret taken out.
+
+        Under 8 characters it is none, but a word such as "none" or "test" that local servers are
+        given: taking it out would change what a model says.
+        """
+        return text.replace(self._value, "[key]") if len(self._value) >= 8 else text
 
     def __repr__(self) -> str:
         return "Secret(***)"

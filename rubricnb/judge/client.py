@@ -263,7 +263,10 @@ class EndpointJudge:
             sent = self._quirks.apply(wanted)
             try:
                 got = await self._client.chat.completions.with_raw_response.create(
-                    model=self.model, messages=list(call.messages), extra_body=self.extra, **sent
+                    model=self.model,
+                    messages=list(call.messages),
+                    extra_body={**self.extra, **call.extra},
+                    **sent,
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
                 if not self._quirks.learn(e.body or e.message, sent):

@@ -40,6 +40,7 @@ class Call:
         sample: which of several independent answers to the same messages (votes, retries).
         key: what the call is about (task_id, trajectory_id, repair, ...); for ledgers and logs,
             never part of what is sent.
+        extra: further fields of the request's body, such as an agent's tools.
     """
 
     phase: str
@@ -49,6 +50,7 @@ class Call:
     temperature: float | None = None
     sample: int = 0
     key: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
+    extra: Mapping[str, Any] = field(default_factory=lambda: EMPTY)
 
 
 @dataclass(frozen=True, slots=True)
