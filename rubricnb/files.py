@@ -18,6 +18,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,20 +29,30 @@ from .trajectory import Group, Observation, Step, Task, ToolCall, Trajectory
 VERSION = 1
 
 
+@lru_cache(maxsize=64)
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    """A dataclass's field names with their defaults: looked up once, records are many."""
+    return tuple(
+        (f.name, f.default_factory() if callable(f.default_factory) else f.default)
+        for f in dataclasses.fields(kind)
+    )
+
+
 def to_json(value: Any) -> Any:
     """Return a value as JSON types; fields that hold their default are left out.
 
     NaN and infinities become None: JSON has no word for them, and a missing number is no number.
     """
+    if value is None or isinstance(value, str):
+        return value.value if isinstance(value, Label) else value
     if isinstance(value, Label):
         return value.value
     if dataclasses.is_dataclass(value):
         out = {}
-        for f in dataclasses.fields(value):
-            v = getattr(value, f.name)
-            default = f.default_factory() if callable(f.default_factory) else f.default
-            if v != default:
-                out[f.name] = to_json(v)
+        for name, default in _defaults(type(value)):
+            v = getattr(value, name)
+            if v is not default and v != default:
+                out[name] = to_json(v)
         if isinstance(value, FailedJudgement):
             out["failed"] = True
         return out

@@ -139,7 +139,10 @@ def static_rubric(policy: torch.nn.Module, words: Words, plan: Arm, folder: Path
 
 
 class _Trainer(SlicedLogps, CreditGRPOTrainer):
-    """The trainer of the study: the same numbers with less padding."""
+    """The trainer of the study: the same numbers with less padding, and no model cards."""
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: trl would render one into every step's checkpoint."""
 
 
 class _Rollouts:
