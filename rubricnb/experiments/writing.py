@@ -37,7 +37,9 @@ STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;max-width:110rem}"
     "table{border-collapse:collapse;margin:.6rem 0 1.6rem}"
     "th,td{padding:.25rem .6rem;border-bottom:1px solid #ccc;text-align:left;vertical-align:top}"
-    "th{font-weight:600;max-width:12rem}td.published,th.published{color:#555;font-style:italic}"
+    "th{font-weight:600;font-size:.85em;max-width:8rem;vertical-align:bottom}"
+    "td:nth-child(-n+2){min-width:11rem}td{white-space:nowrap}td:nth-child(-n+2){white-space:normal}"
+    "td.published,th.published{color:#555;font-style:italic}"
 )
 
 

@@ -55,6 +55,7 @@ def _bands(fig: go.Figure, rows: list[Row], y: str, arms: list[str], row: int) -
         fig.add_scatter(
             x=x + x[::-1],
             y=high + low[::-1],
+            mode="lines",
             fill="toself",
             fillcolor=rgba,
             line={"width": 0},
