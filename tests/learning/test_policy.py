@@ -246,3 +246,18 @@ def test_rebuilding_gives_the_shipped_policy(tmp_path):
 
 def test_configuration_can_be_changed():
     assert tiny_config(50, num_hidden_layers=1).num_hidden_layers == 1
+
+
+def test_the_command_makes_a_policy_once(tmp_path):
+    from typer.testing import CliRunner
+
+    from rubricnb.cli import app
+
+    arguments = ["warm-up", "weak", "--steps", "10", "--faults", "2", "-o", str(tmp_path)]
+    first = CliRunner().invoke(app, arguments)
+    assert first.exit_code == 0, first.output
+    folder = tmp_path / first.stdout.split("/")[-1].strip()
+    assert json.loads((folder / "warmup.json").read_text())["recipe"]["faults"] == 2.0
+    assert "step 10 of 10" in first.stderr
+    assert "step" not in CliRunner().invoke(app, arguments).stderr
+    assert isinstance(CliRunner().invoke(app, ["warm-up", "strong"]).exception, ConfigError)
