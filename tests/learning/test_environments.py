@@ -1,0 +1,142 @@
+"""A trl user's own environment gets step credit: each assistant turn is a step."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import GRPOConfig
+from trl.chat_template_utils import qwen3_chat_template
+
+from rubricnb.rubric import Criterion, GradedGroup, Label, Rubric, Verdict
+from rubricnb.train.credit_trainer import CreditGRPOTrainer
+
+SPECIAL = [
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
+    *("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"),
+]
+G = 4
+
+
+class Counter:
+    """An environment as trl wants it."""
+
+    def reset(self, **row) -> str | None:
+        self.total = 0
+        return None
+
+    def add(self, number: int) -> str:
+        """Add a number.
+
+        Args:
+            number: what to add.
+
+        Returns:
+            The total.
+        """
+        self.total += int(number)
+        return json.dumps({"total": self.total})
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(["user assistant system tool"], trainer)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    made.chat_template = qwen3_chat_template
+    return made
+
+
+CALL = '<tool_call>\n{"name": "add", "arguments": {"number": 2}}\n</tool_call><|im_end|>'
+# What rollout i of a group does, turn by turn: 1, 2 or 3 tool calls, then an answer.
+SCRIPTS = [[CALL] * n + [f"{'done ' * n}<|im_end|>"] for n in (1, 2, 3, 1)]
+
+
+class Scripted(CreditGRPOTrainer):
+    """Everything but the sampling is trl's and ours; the turns are written down."""
+
+    def _generate_single_turn(self, prompt_ids, *args, **kwargs):
+        if not getattr(self, "live", []):  # the first turn of every rollout
+            self.at, self.live = dict.fromkeys(range(2 * G), 0), list(range(2 * G))
+        out = []
+        for i in self.live:
+            text = SCRIPTS[i % G][self.at[i]]
+            out.append(self.processing_class(text, add_special_tokens=False)["input_ids"])
+            self.at[i] += 1
+        self.live = [i for i in self.live if self.at[i] < len(SCRIPTS[i % G])]
+        return out, None
+
+
+def grader(groups):
+    """The first call fails on odd rollouts, the answer passes everywhere but there."""
+    out = []
+    for group in groups:
+        rows = []
+        for g, t in enumerate(group.trajectories):
+            first, last = (Label.FAIL, Label.FAIL) if g % 2 else (Label.PASS, Label.PASS)
+            rows.append((Verdict("a", first, steps=(1,)), Verdict("b", last, steps=(len(t),))))
+        rubric = Rubric((Criterion("a", "first call"), Criterion("b", "answer")))
+        out.append(GradedGroup(group, rubric, tuple(rows)))
+    return out
+
+
+def test_assistant_turns_are_steps_and_conserve_the_push(tmp_path, tokenizer):
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+    )
+    seen = []
+    trainer = Scripted(
+        model=LlamaForCausalLM(config),
+        args=GRPOConfig(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=2 * G,
+            num_generations=G,
+            max_completion_length=2000,
+            max_steps=1,
+            beta=0.0,
+            bf16=False,
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_list(
+            [{"prompt": [{"role": "user", "content": f"count to {n}"}]} for n in (2, 4)]
+        ),
+        processing_class=tokenizer,
+        environment_factory=Counter,
+        grader=grader,
+        observer=seen.append,
+    )
+    trainer.train()
+    (step,) = seen
+    lengths = [len(t) for g in step.groups for t in g.trajectories]
+    assert lengths == [len(s) for s in SCRIPTS] * 2
+    first = step.groups[0].trajectories[1]
+    assert first.steps[0].calls[0].name == "add"
+    assert json.loads(first.steps[1].observations[0].text) == {"total": 4}
+    n = step.batch.tokens_GS
+    want = [
+        [len(tokenizer(x, add_special_tokens=False)["input_ids"]) for x in s] for s in SCRIPTS * 2
+    ]
+    assert [[int(v) for v in row[row > 0]] for row in n] == want
+    assert np.allclose((step.credit_GS * n).sum(1), step.batch.advantage() * n.sum(1))
+    assert step.credit_GS[1][0] < 0  # the failed first call is blamed
