@@ -1,4 +1,4 @@
-"""The notebooks, all of them, headless and in order, at the quick size: what `make reproduce` does."""
+"""All notebooks, headless and in order, at the quick size: what `make reproduce` does."""
 
 import json
 import os
