@@ -72,7 +72,7 @@ class Reading(Iterator[Trajectory]):
     def __init__(self, source: Source, trajectories: Iterator[Trajectory]) -> None:
         self.report = source.report
         self._source = source
-        self._trajectories = trajectories
+        self._trajectories = _shallow(source, trajectories)
 
     def __next__(self) -> Trajectory:
         for trajectory in self._trajectories:
@@ -95,6 +95,16 @@ class Reading(Iterator[Trajectory]):
             f"{self._source.path}, {where}: want at least one trajectory in format "
             f"{report.format}; got {reason}"
         )
+
+
+def _shallow(source: Source, trajectories: Iterator[Trajectory]) -> Iterator[Trajectory]:
+    try:
+        yield from trajectories
+    except RecursionError as e:
+        raise FormatError(
+            f"{source.path}, after {source.report.records} records: want values nested at most a "
+            "few hundred levels deep; got a deeper one"
+        ) from e
 
 
 def detect(path: str | os.PathLike[str]) -> list[tuple[str, float, str]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..trajectory import ToolCall
+from .pull import BrokenJSON, decode
 from .report import Report
 from .text import as_json, clean, clean_value, flatten
 from .turns import Message
@@ -70,6 +71,8 @@ def tool_calls(raw: Any, report: Report) -> tuple[ToolCall, ...]:
 
 def tool_call(call: Any, report: Report) -> ToolCall:
     """Return one call of any dialect."""
+    if isinstance(call, str) and call.lstrip()[:1] == "{":  # some loggers keep each call as text
+        call = _decoded(call)
     if not isinstance(call, dict):
         return ToolCall(name="", arguments=clean(as_json(call), report))
     inner = first(call, "function", "functionCall", "function_call")
@@ -81,6 +84,14 @@ def tool_call(call: Any, report: Report) -> ToolCall:
         arguments=as_arguments(arguments, report),
         id=text_of(first(call, "id", "call_id", "tool_call_id", "toolCallId"), report),
     )
+
+
+def _decoded(text: str) -> Any:
+    try:
+        found = decode(text)
+    except BrokenJSON:
+        return text
+    return found if isinstance(found, dict) and {"function", "name", "id"} & set(found) else text
 
 
 def as_arguments(arguments: Any, report: Report) -> str:
@@ -135,6 +146,9 @@ def messages(raw: Any, place: str, report: Report) -> list[Message]:
     The raw message itself must have been met already; further ones inside it are met here.
     """
     raw = unwrap(raw)
+    if isinstance(raw, dict) and first(raw, "role", "from") == "function_call":
+        called = first(raw, "value", "content")
+        raw = {"role": "assistant", "content": None, "tool_calls": [called]}
     role = role_of(raw)
     if role is None:
         kind = first(raw, "role", "type", "from") if isinstance(raw, dict) else None

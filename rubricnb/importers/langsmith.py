@@ -1,17 +1,19 @@
 """LangSmith run trees and LangGraph messages.
 
 A run tree repeats the conversation at every level. It is read from the root run's output, or from
-the last model run where the root does not hold it; the other runs are dropped, being repeats.
+the model runs, each message once, where the root does not hold it; the runs are then dropped.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ..trajectory import Trajectory
 from .dialects import as_arguments, first, is_message, messages, role_of, unwrap
 from .records import carry, finish, outcome_of, pick, rows_of, table
+from .report import Report
 from .source import Row, Source
 from .spans import Span, assemble
 from .text import flatten
@@ -72,7 +74,7 @@ def flatten_runs(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
     while waiting:
         one = waiting.pop()
         yield one
-        waiting += [c for c in rows_of(one, "child_runs") if isinstance(c, dict)]
+        waiting += reversed([c for c in rows_of(one, "child_runs") if isinstance(c, dict)])
 
 
 def read(source: Source) -> Iterator[Trajectory]:
@@ -130,14 +132,13 @@ def trace(name: str, held: list[tuple[Row, dict[str, Any]]], source: Source) -> 
     row, root = roots[0]
     found = state(root.get("outputs"))
     if not any(role_of(m) == "assistant" for m in found):
-        found = last_model_run(runs)
+        found = spoken_in(runs)
     elif role_of(unwrap(found[0])) == "assistant":
         found = [*state(root.get("inputs")), *found]
     report.met(len(runs))
     if found or not any(r.get("run_type") == "tool" for _, r in runs):
         turns = talk(found, row, source)
-        for where, _ in runs:
-            report.drop(where.place, "a run: what it holds is in the conversation that was read")
+        leave_out(runs, found, report)
     else:
         turns = assemble([span(w, r, source) for w, r in runs], report)
     if not found:
@@ -184,11 +185,45 @@ def span(row: Row, run: dict[str, Any], source: Source) -> Span:
     )
 
 
-def last_model_run(runs: list[tuple[Row, dict[str, Any]]]) -> list[Any]:
-    """Return what the last model run was sent and what it said."""
+def model_runs(runs: list[tuple[Row, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the model runs in the order in which they ran."""
     models = [r for _, r in runs if r.get("run_type") in ("llm", "chat_model")]
-    models.sort(key=lambda r: str(first(r, "dotted_order", "start_time")))
-    for run in reversed(models):
-        if said := generated(run.get("outputs")):
-            return [*state(run.get("inputs")), *said]
-    return []
+    return sorted(models, key=lambda r: str(first(r, "dotted_order", "start_time") or ""))
+
+
+def spoken_in(runs: list[tuple[Row, dict[str, Any]]]) -> list[Any]:
+    """Return the messages of the model runs in order, each once.
+
+    A run repeats what earlier runs of its conversation were sent and said, so of equal messages
+    only as many are taken as any one run holds. Agents of a team hold conversations of their own.
+    """
+    out: list[Any] = []
+    seen: Counter[str] = Counter()
+    for run in model_runs(runs):
+        here: Counter[str] = Counter()
+        for raw in [*state(run.get("inputs")), *generated(run.get("outputs"))]:
+            key = gist(raw)
+            here[key] += 1
+            if here[key] > seen[key]:
+                seen[key] += 1
+                out.append(raw)
+    return out
+
+
+def gist(raw: Any) -> str:
+    """Return what a message says, whatever form it was kept in."""
+    said = messages(raw, "", Report())
+    return repr([(m.role, m.text, m.calls, m.call_id) for m in said])
+
+
+def leave_out(runs: list[tuple[Row, dict[str, Any]]], found: list[Any], report: Report) -> None:
+    """Drop the runs of a trace whose conversation was read; say where one holds more than that."""
+    known = {gist(m) for m in found}
+    models = {id(r) for r in model_runs(runs)}
+    for where, run in runs:
+        said = generated(run.get("outputs")) if id(run) in models else []
+        if all(gist(m) in known for m in said):
+            why = "a run: what it holds is in the conversation that was read"
+        else:
+            why = "a model run whose words the conversation of the root run lacks"
+        report.drop(where.place, why)

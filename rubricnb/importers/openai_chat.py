@@ -13,11 +13,13 @@ from typing import Any
 from ..trajectory import Trajectory
 from .dialects import is_message, messages
 from .records import MODELS, TASK_IDS, carry, converse, find_outcome, finish, pick, rows_of, table
+from .report import Report
 from .source import Row, Source
 from .turns import Turns
 
 NAME = "openai-chat"
-LISTS = ("messages", "conversations", "conversation", "dialog", "turns", "chat", "history")
+LISTS = ("messages", "conversations", "conversation", "dialog", "turns", "chat", "history",
+         "contents")  # fmt: skip
 SESSIONS = ("conversation_id", "session_id", "trajectory_id", "thread_id", "chat_id")
 
 
@@ -30,7 +32,9 @@ def looks(source: Source) -> tuple[float, str]:
     if rows and all(is_message(r) for r in rows):
         return 0.6, "every record is one chat message"
     share = sum(bool(messages_of(r)[1] or is_message(r)) for r in rows) / max(len(rows), 1)
-    return 0.5 * share, f"{share:.0%} of the records hold chat messages"
+    # Logs mix conversations with other records; these are then named one by one in the report.
+    sure = 0.3 + 0.2 * share if share >= 0.1 else 0.0
+    return sure, f"{share:.0%} of the records hold chat messages"
 
 
 def messages_of(raw: Any) -> tuple[str, list[Any]]:
@@ -43,7 +47,7 @@ def messages_of(raw: Any) -> tuple[str, list[Any]]:
         found = raw.get(key)
         if isinstance(found, list) and any(is_message(m) for m in found):
             system = raw.get("system")
-            lead = [{"role": "system", "content": system}] if system and key == "messages" else []
+            lead = [{"role": "system", "content": system}] if system and key != "history" else []
             return key, [*lead, *found, *replies(raw)]
     for key in ("request", "body", "input", "inputs", "data"):
         inner = raw.get(key)
@@ -65,6 +69,22 @@ def replies(raw: Mapping[str, Any]) -> list[Any]:
         if is_message(inner):
             return [inner]
     return []
+
+
+def alternatives(raw: Mapping[str, Any]) -> int:
+    """Return how many choices of a logged completion stand beside the first."""
+    for key in ("response", "output", "outputs", "completion"):
+        inner = table(raw, key, "body") or table(raw, key)
+        if choices := rows_of(inner, "choices"):
+            return len(choices) - 1
+    return 0
+
+
+def model_of(raw: Mapping[str, Any], report: Report) -> str:
+    """Return the model that a record names, itself or in its request or response."""
+    inner = (table(raw, *keys) for keys in (("response",), ("response", "body"), ("request",),
+             ("body",)))  # fmt: skip
+    return next((m for r in (raw, *inner) if (m := pick(r, MODELS, report))), "")
 
 
 def read(source: Source) -> Iterator[Trajectory]:
@@ -101,6 +121,9 @@ def conversation(row: Row, key: str, found: list[Any], source: Source) -> Trajec
     report = source.report
     raw = row.value if isinstance(row.value, dict) else {}
     turns, _ = converse(found, row, key, report)
+    if others := alternatives(raw):
+        report.met(others)
+        report.drop(row.place, "a further choice of the same completion; the first is read", others)
     return finish(
         source,
         row,
@@ -111,7 +134,9 @@ def conversation(row: Row, key: str, found: list[Any], source: Source) -> Trajec
         outcome=find_outcome(raw, turns, row.place),
         task_meta=carry({"tools": raw.get("tools")}, (), report),
         termination=pick(raw, ("termination",), report) or ending(raw),
-        model=pick(raw, MODELS, report),
+        model=model_of(raw, report),
         labels=carry(raw.get("labels"), (), report),
-        meta=carry(raw, {*LISTS, *TASK_IDS, *MODELS, "labels", "id", "tools", key}, report),
+        meta=carry(
+            raw, {"system", *LISTS, *TASK_IDS, *MODELS, "labels", "id", "tools", key}, report
+        ),
     )

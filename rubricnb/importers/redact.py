@@ -19,12 +19,14 @@ from ..errors import ConfigError
 from ..files import to_json, trajectory_from_json
 from ..trajectory import Trajectory
 from .phone import CANDIDATE, DIGITS, PHONE_NAME, PHONE_VALUE, looks_like_phone
+from .text import DEEPEST
 
 # Log text is often escaped: the n of \n is no part of the address behind it.
-START = r"(?:(?<=\\[nrtbf])|(?<![A-Za-z0-9._%+\\-]))"
+START = r"(?:(?<=\\[nrtbf])|(?<![\w.%+\\-]))"
 EMAIL = re.compile(
-    START + r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}[A-Za-z0-9])?\.)+"
-    r"(?!(?:png|jpe?g|gif|svg|webp|py|js|ts|css|html?|json|md|txt)\b)[A-Za-z]{2,24}\b"
+    # git@host:path is how repositories are named, not an address.
+    START + r"(?!git@[\w.-]+:)[\w.%+'-]{0,63}[\w%+-]@(?:[^\W_](?:[\w-]{0,62}[^\W_])?\.)+"
+    r"(?!(?:png|jpe?g|gif|svg|webp|py|js|ts|css|html?|json|md|txt)\b)[^\W\d_]{2,24}\b"
 )
 KEYS = re.compile(
     "|".join(
@@ -54,6 +56,9 @@ NAMED = re.compile(
     ( [A-Za-z0-9+/=_.~!@\#$%^&*-]{6,} )"""
 )
 BEARER = re.compile(r"(?i)(\b(?:bearer|basic|token)\s+)([A-Za-z0-9+/=_.~-]{16,})")
+URL_LOGIN = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/@:\"'<>]{0,64}:)([^\s/@\"'<>\[]{3,128})(?=@)"
+)
 SECRET = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])")
 SECRET_NAME = re.compile(
     r"(?i)(?:^|[_-])(?:api[_-]?key|secret|token|passw(?:or)?d|private[_-]?key)$|(?:access|secret)key$"
@@ -137,6 +142,8 @@ class Redactor:
             text = self._sub(NAMED, "key", self._named, text)
             text = self._sub(BEARER, "key", self._named, text)
         if "@" in text:
+            if "://" in text:
+                text = self._sub(URL_LOGIN, "key", lambda m: m[1] + "[key]", text)
             text = self._sub(EMAIL, "email", lambda m: "[email]", text)
         if DIGITS.search(text):
             text = self._sub(CANDIDATE, "phone", self._phone, text)
@@ -224,4 +231,16 @@ def _json(text: str) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, (dict, list)) else None
+    return value if isinstance(value, (dict, list)) and _shallow(value, text) else None
+
+
+def _shallow(value: Any, text: str) -> bool:
+    """Whether a value can be walked level by level; a deeper one is gone over as text."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return True
+    level, deep = [value], 0
+    while level:
+        inner = (v.values() if isinstance(v, dict) else v for v in level)
+        level = [v for held in inner for v in held if isinstance(v, (dict, list))]
+        deep += 1
+    return deep <= DEEPEST

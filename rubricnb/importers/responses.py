@@ -62,6 +62,13 @@ def items_of(raw: Any) -> list[Any]:
     if not isinstance(raw, dict) or is_item(raw) or is_message(raw):
         return []
     lead: list[Any] = []
+    for key in ("request", "body", "response"):  # a logged request with its response
+        inner = raw.get(key)
+        if isinstance(inner, dict) and not is_message(inner):
+            found = items_of(inner)
+            lead += found[1:] if lead and found[:1] == lead[:1] else found
+    if lead:
+        return lead if any(is_item(i) or has_part(i) for i in lead) else []
     if isinstance(raw.get("instructions"), str):
         lead.append({"role": "system", "content": raw["instructions"]})
     for key in LISTS:
@@ -106,6 +113,10 @@ class Items:
                 self.report.drop(place, f"item of type {kind:.60}")
                 return
         for m in messages(raw, place, self.report):
+            if m.role == "system" and m.text and m.text in self.turns.system:
+                # Every response of a chain states its instructions again.
+                self.report.drop(place, "the same instructions again")
+                continue
             if m.role == "assistant":
                 self.write(m, said=True)
             else:
@@ -158,6 +169,7 @@ def read(source: Source) -> Iterator[Trajectory]:
         raw = row.value if isinstance(row.value, dict) else {}
         known = chains.pop(pick(raw, ("previous_response_id",), report), None)
         first_row, items, first_raw = known or (row, Items(report), raw)
+        items.open = False  # another response is another turn
         for index, item in enumerate(found):
             report.met()
             items.add(item, row.at(index, "items" if raw else ""))

@@ -27,6 +27,8 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 THINK = re.compile(r"\s*<(think|thinking)>(.*?)(?:</\1>|\Z)", re.DOTALL)
 DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,[A-Za-z0-9+/=_-]*")
 
+DEEPEST = 60  # levels of a value that are kept as such
+
 IMAGES = {"image", "image_url", "input_image", "output_image", "image_file"}
 AUDIO = {"audio", "input_audio", "output_audio", "audio_url"}
 FILES = {"file", "input_file", "document", "container_upload", "video", "video_url", "data"}
@@ -61,14 +63,21 @@ def _placeholder(match: re.Match[str]) -> str:
     return "[image]" if (match[1] or "").startswith("image") else "[data]"
 
 
-def clean_value(value: Any, report: Report) -> Any:
-    """Return JSON types with every string in them cleaned, keys too."""
+def clean_value(value: Any, report: Report, depth: int = 0) -> Any:
+    """Return JSON types with every string in them cleaned, keys too.
+
+    What lies deeper than ``DEEPEST`` becomes its JSON as text, so that no walk over a value ever
+    runs out of stack.
+    """
     if isinstance(value, str):
         return clean(value, report)
+    if depth >= DEEPEST and isinstance(value, (Mapping, list, tuple)):
+        report.mend("nested too deep, kept as text")
+        return clean(as_json(value), report)
     if isinstance(value, Mapping):
-        return {clean(str(k), report): clean_value(v, report) for k, v in value.items()}
+        return {clean(str(k), report): clean_value(v, report, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [clean_value(v, report) for v in value]
+        return [clean_value(v, report, depth + 1) for v in value]
     if isinstance(value, float) and value != value:
         return None
     return value
@@ -76,7 +85,12 @@ def clean_value(value: Any, report: Report) -> Any:
 
 def as_json(value: Any) -> str:
     """Return a value as JSON text in its own letters; a string is returned as it is."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        return "[a value nested too deep to write]"
 
 
 def flatten(content: Any, report: Report) -> tuple[str, str]:
@@ -99,26 +113,33 @@ def flatten(content: Any, report: Report) -> tuple[str, str]:
     return text, thinking
 
 
-def _walk(content: Any, said: list[str], thought: list[str], report: Report) -> None:
+def _walk(
+    content: Any, said: list[str], thought: list[str], report: Report, depth: int = 0
+) -> None:
     if content is None:
+        return
+    if depth >= DEEPEST and not isinstance(content, str):
+        report.mend("nested too deep, kept as text")
+        said.append(as_json(content))
         return
     if isinstance(content, str):
         said.append(content)
     elif isinstance(content, list):
         for part in content:
-            _walk(part, said, thought, report)
+            _walk(part, said, thought, report, depth + 1)
     elif isinstance(content, dict):
-        _part(content, said, thought, report)
+        _part(content, said, thought, report, depth + 1)
     else:
         said.append(as_json(content))
 
 
-def _part(part: dict[str, Any], said: list[str], thought: list[str], report: Report) -> None:
+def _part(
+    part: dict[str, Any], said: list[str], thought: list[str], report: Report, depth: int
+) -> None:
     kind = str(part.get("type") or "")
     if kind in THOUGHTS:
-        _walk(
-            _first(part, "thinking", "reasoning", "text", "summary", "content"), thought, [], report
-        )
+        own = _first(part, "thinking", "reasoning", "text", "summary", "content")
+        _walk(own, thought, [], report, depth)
     elif kind in ("redacted_thinking", "encrypted_reasoning"):
         thought.append("[redacted thinking]")
         report.mend("redacted thinking")
@@ -135,11 +156,12 @@ def _part(part: dict[str, Any], said: list[str], thought: list[str], report: Rep
         report.mend("file")
     elif "text" in part:
         text = part["text"]
-        _walk(text.get("value") if isinstance(text, dict) else text, said, thought, report)
+        text = text.get("value") if isinstance(text, dict) else text
+        _walk(text, said, thought, report, depth)
     elif "refusal" in part:
-        _walk(part["refusal"], said, thought, report)
+        _walk(part["refusal"], said, thought, report, depth)
     elif "content" in part:
-        _walk(part["content"], said, thought, report)
+        _walk(part["content"], said, thought, report, depth)
     else:
         said.append(as_json(part))
 

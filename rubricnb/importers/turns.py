@@ -15,6 +15,7 @@ from typing import Any
 from ..trajectory import EMPTY, Observation, Step, Task, ToolCall
 from .report import Report
 
+RECENT = 16  # how far back a step may lie that goes on
 SYSTEM = {"system", "developer"}
 
 
@@ -97,12 +98,14 @@ class Turns:
         return len(self._steps)
 
     def is_open(self, turn: str) -> bool:
-        """Whether the step under way belongs to this turn."""
-        return bool(self._steps) and self._steps[-1].turn == turn
+        """Whether a step of this turn is among the latest."""
+        return any(s.turn == turn for s in self._steps[-RECENT:])
 
     def _turn(self, m: Message) -> None:
-        last = self._steps[-1] if self._steps else None
-        if last is not None and m.turn and m.turn == last.turn:
+        # Agents that run side by side write in turn: a step may go on after another's began.
+        near = reversed(self._steps[-RECENT:]) if m.turn else ()
+        last = next((s for s in near if s.turn == m.turn), None)
+        if last is not None:
             last.text.append(m.text)
             last.thinking.append(m.thinking)
             last.calls.extend(m.calls)

@@ -9,6 +9,7 @@ from ..trajectory import Trajectory
 from .dialects import is_message, messages
 from .pull import BrokenJSON, decode
 from .records import carry, finish, outcome_of, pick, rows_of, table
+from .report import Report
 from .source import Row, Source
 from .turns import Turns
 
@@ -68,7 +69,7 @@ def rollout(row: Row, raw: dict[str, Any], model: str, source: Source) -> Trajec
         turns,
         NAME,
         id=pick(turns_log[0], ("trajectory_id",), report) if turns_log else "",
-        task_id=pick(raw, ("example_id", "task_id", "problem_id"), report),
+        task_id=task_id(raw, report),
         task_meta=carry(
             {k: raw.get(k) for k in ("answer", "info", "task", "tool_defs")}, (), report
         ),
@@ -81,6 +82,14 @@ def rollout(row: Row, raw: dict[str, Any], model: str, source: Source) -> Trajec
             report,
         ),
     )
+
+
+def task_id(raw: dict[str, Any], report: Report) -> str:
+    """Return the id of a rollout's task; numbers of examples begin at 0 in every environment."""
+    own = pick(raw, ("example_id", "task_id", "problem_id"), report)
+    environment = pick(raw, ("env_name", "env_id", "task"), report)
+    named = own.isdecimal() and environment not in ("", "default") and len(environment) < 80
+    return f"{environment}/{own}" if named else own
 
 
 def spoken(row: Row, raw: dict[str, Any], turns_log: list[dict[str, Any]], source: Source) -> Turns:
