@@ -107,7 +107,9 @@ def _rollout(view: Numbers, g: int, credit: Mapping[str, np.ndarray], clip: _Cli
         "outcome": None if t.outcome is None else _num(t.outcome),
         "termination": t.termination,
         "model": t.model,
-        "labels": json.loads(json.dumps(dict(t.labels), default=str)),
+        "labels": json.loads(
+            json.dumps(dict(t.labels), default=str), parse_constant=lambda _: None
+        ),
         "R": _num(view.reward_G[g]),
         "A": None if ungraded else _num(view.advantage_G[g]),
         "failure": graded.failures[g] if graded.failures else "",

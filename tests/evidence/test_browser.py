@@ -16,8 +16,9 @@ import pytest
 from planted import EVIL, evil, small
 
 import rubricnb
-from rubricnb import figures
+from rubricnb import Criterion, GradedGroup, Label, Rubric, Verdict, figures
 from rubricnb.report import write
+from rubricnb.trajectory import Group, Observation, Step, Task, ToolCall, Trajectory
 from rubricnb.worlds import sample_pair
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,6 +107,22 @@ def test_the_policy_stops_what_the_page_does_not_bring(report):
     report.wait_for_timeout(300)
     assert report.evaluate("window.pwned") is None
     assert any("Content Security Policy" in s for s in report.said)
+
+
+def test_long_words_do_not_widen_the_report(tmp_path, page):
+    word = "L" * 3000
+    task = Task(word, word)
+    calls, seen = (ToolCall(word, word),), (Observation(word, "tool", word),)
+    step = Step(word, calls, seen, agent=word)
+    rollout = Trajectory(word, task, (step,), 1.0, termination=word, model=word, warnings=(word,))
+    rubric = Rubric((Criterion("c", word, word),), word)
+    verdicts = ((Verdict("c", Label.PASS, word, (1,), flags=(word,)),),)
+    write([GradedGroup(Group(task, (rollout,)), rubric, verdicts)], tmp_path / "r.html", title=word)
+    page.goto((tmp_path / "r.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach((d) => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1200
+    nothing_ran(page)
+    snap(page, "report_long_words")
 
 
 def test_search_and_filters(report):

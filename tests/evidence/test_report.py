@@ -53,6 +53,18 @@ def test_what_failed_is_null_and_not_0():
 
 
 @few
+def test_a_label_that_is_no_number_is_null():
+    made = small()
+    first, second = made.group.trajectories
+    first = dataclasses.replace(first, labels={"quality": float("nan"), "most": float("inf")})
+    group = dataclasses.replace(made.group, trajectories=(first, second))
+    shown = data_of(build([dataclasses.replace(made, group=group)]).html)["groups"][0]["rollouts"][
+        0
+    ]
+    assert shown["labels"] == {"quality": None, "most": None}
+
+
+@few
 def test_only_its_own_script_may_run():
     page = build([evil()]).html
     scripts = re.findall(r"<script(.*?)>(.*?)</script>", page, re.DOTALL)
