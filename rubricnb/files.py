@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
-from .errors import FormatError
+from .errors import ConfigError, FormatError
 from .rubric import Criterion, FailedJudgement, GradedGroup, Label, Rubric, Verdict
 from .trajectory import Group, Observation, Step, Task, ToolCall, Trajectory
 
@@ -204,14 +204,30 @@ def _open(path: str | os.PathLike[str]) -> IO[bytes]:
         raise FormatError(f"{path}: want a file that can be opened; got {e.strerror}") from e
 
 
+def part_of(path: str | os.PathLike[str]) -> Path:
+    """Return the ``<name>.part`` beside a file that is to be written whole or not at all.
+
+    Raises:
+        ConfigError: where the path is a folder, or in a folder that is not there.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ConfigError(f"{path}: want a file to write; got a folder")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: want a file in a folder that exists; got none at {path.parent}")
+    return path.with_name(path.name + ".part")
+
+
 def write_jsonl(path: str | os.PathLike[str], values: Iterable[Any]) -> int:
     """Write values to a file, one a line as they come, and return how many.
 
     The file appears under its name only when it is whole; until then it is ``<name>.part``, which
     stays behind, with the values written so far, where writing stops early.
+
+    Raises:
+        ConfigError: where no file can be at the path.
     """
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
+    path, part = Path(path), part_of(path)
     n = 0
     try:
         with open(part, "wb") as raw, ExitStack() as stack:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .. import files, importers
+from ..errors import ConfigError
 from . import app
 
 
@@ -31,6 +32,8 @@ def import_(
     Every message of the log is in the report: in a task, a step, an observation, or dropped with
     its line and the reason.
     """
+    if output.exists() and path.exists() and output.samefile(path):
+        raise ConfigError(f"{output}: want another file to write than the log itself; got the log")
     reading = importers.read(path, format, redact=redact, patterns=pattern or ())
     n = files.write_jsonl(output, reading)
     print(reading.report)

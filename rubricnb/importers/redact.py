@@ -80,7 +80,7 @@ class Redactor:
         kinds: whether addresses, keys and phone numbers are looked for, too.
 
     Raises:
-        ConfigError: for a pattern that is no regular expression, or that matches nothing at all.
+        ConfigError: for a pattern that is no regular expression, or that matches an empty text.
 
     >>> r = Redactor([r"EMP-[0-9]+"])
     >>> r.text("mail ann@example.com or call +1 650 253 0000, EMP-17, order 6502530000")
@@ -110,7 +110,7 @@ class Redactor:
                 ) from e
             if compiled.match(""):
                 raise ConfigError(
-                    f"want a pattern that matches some text; got {pattern!r}, which matches nothing"
+                    f"want a pattern that does not match an empty text; got {pattern!r}"
                 )
             self._patterns.append(compiled)
 

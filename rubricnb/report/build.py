@@ -15,7 +15,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..credit import RULES, draco_details
 from ..errors import ConfigError, CreditError, FormatError
 from ..figures.numbers import Numbers, numbers_of
 from ..figures.texts import script_safe
+from ..files import part_of
 from ..grading import Tokens
 from ..rubric import FailedJudgement, GradedGroup, Judgement
 from ..trajectory import Step, Trajectory
@@ -259,9 +259,8 @@ def build(
 
 def write(groups: Iterable[GradedGroup], path: str | os.PathLike[str], **options: Any) -> Report:
     """Write the report of ``build`` to a file, whole or not at all, and return it."""
+    part = part_of(path)
     made = build(groups, **options)
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
     part.write_text(made.html, encoding="utf-8")
     os.replace(part, path)
     return made

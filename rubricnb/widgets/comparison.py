@@ -39,6 +39,11 @@ class Comparison:
         evidence: Mapping[str, Any] | None = None,
         theme: str = "light",
     ) -> None:
+        if not isinstance(graded, GradedGroup):
+            raise ConfigError(
+                "want a graded group to compare rules on (rubricnb.grade makes it, explore grades "
+                f"by hand, show draws recorded outcomes); got {type(graded).__name__}"
+            )
         check_member(graded.group, member)
         unknown = [n for n in names or () if n not in RULES]
         if unknown:
@@ -151,6 +156,6 @@ def compare(graded: GradedGroup, member: int = 0, **settings: Any) -> Comparison
         settings: the :class:`Comparison`'s (names, evidence, theme).
     Raises:
         CreditError: where there is no such member.
-        ConfigError: for an unknown rule.
+        ConfigError: for an unknown rule, or what is no graded group.
     """
     return Comparison(graded, member, **settings)

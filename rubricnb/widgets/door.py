@@ -79,14 +79,26 @@ def grade(
         )
     if judge is None:
         judge = judges.EndpointJudge(base_url, model)
-    elif judge == "offline":
-        from ..worlds import offline_judge
-
-        judge = offline_judge()
-    elif not hasattr(judge, "complete"):
-        judge = judges.CallableJudge(judge, getattr(judge, "__name__", "function"))
+    judge = judge_of(judge)
     many = [groups] if isinstance(groups, Group) else list(groups)
     return judges.grade(many, judge, config, **options)
+
+
+def judge_of(judge: Any) -> Any:
+    """Return the judge that is meant: one, a function that answers, or "offline"."""
+    from .. import judge as judges
+
+    if isinstance(judge, str):
+        if judge != "offline":
+            raise ConfigError(f'want a judge, a function or "offline"; got {judge!r}')
+        from ..worlds import offline_judge
+
+        return offline_judge()
+    if hasattr(judge, "complete"):
+        return judge
+    if not callable(judge):
+        raise ConfigError(f"want a judge or a function; got {type(judge).__name__}")
+    return judges.CallableJudge(judge, getattr(judge, "__name__", "function"))
 
 
 def show(

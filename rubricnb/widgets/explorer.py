@@ -23,7 +23,9 @@ def grader_of(judge: Any, config: Any = None) -> Grader:
     import dataclasses
 
     from ..judge import JudgeConfig, grade
+    from .door import judge_of
 
+    judge = judge_of(judge)
     base = JudgeConfig() if config is None else config
 
     def grader(group: Group, rubric: Rubric) -> GradedGroup:
@@ -248,10 +250,16 @@ def explore(
 
     Args:
         graded: a graded group, a group to grade by hand, or several.
-        judge: a judge to re-grade with; None for by hand only.
+        judge: what ``rubricnb.grade`` takes as a judge, to re-grade with; None for by hand only.
         options: the :class:`Explorer`'s (config, rule, theme) and the rule's own.
     Raises:
         ConfigError: where there is nothing to explore.
     """
-    many = [graded] if isinstance(graded, (GradedGroup, Group)) else list(graded)
+    single = isinstance(graded, (GradedGroup, Group))
+    many = [graded] if single else list(graded) if isinstance(graded, Iterable) else [graded]
+    for one in many:
+        if not isinstance(one, (GradedGroup, Group)):
+            raise ConfigError(
+                f"want groups to explore (rubricnb.load reads a file); got {type(one).__name__}"
+            )
     return Explorer(many, judge=judge, **options)

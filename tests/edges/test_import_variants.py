@@ -3,8 +3,11 @@
 import json
 
 import pytest
+from typer.testing import CliRunner
 
 from rubricnb import importers
+from rubricnb.cli import app
+from rubricnb.errors import ConfigError
 from rubricnb.importers import Redactor
 
 ASKED = {"role": "user", "content": "q"}
@@ -195,3 +198,15 @@ def test_sub_agents_side_by_side_keep_their_turns(tmp_path):
 )
 def test_addresses_and_logins(text, want):
     assert Redactor().text(text) == want
+
+
+def test_a_log_is_not_written_over_by_its_import(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text(json.dumps({"messages": [ASKED, SAID]}) + "\n")
+    (tmp_path / "link.jsonl").symlink_to(log)
+    before = log.read_bytes()
+    for output in (log, tmp_path / "link.jsonl", tmp_path, tmp_path / "none" / "out.jsonl"):
+        result = CliRunner().invoke(app, ["import", str(log), "-o", str(output)])
+        assert isinstance(result.exception, ConfigError), output
+    assert log.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "log.jsonl"]

@@ -448,3 +448,37 @@ def test_loading_and_exploring_import_nothing_heavy():
         "rubricnb.explore; assert not {'ipywidgets', 'torch', 'openai'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
+
+
+@few
+def test_a_function_or_the_offline_judge_grades_again():
+    pair = sample_pair()
+    for judge in ("offline", lambda call: "no verdict"):
+        explorer = rubricnb.explore(pair.group, judge=judge).add("Reads the order first")
+        explorer.regrade()
+        assert all(len(row) == 1 for row in explorer.graded.judgements)
+    assert isinstance(explorer.graded.judgements[0][0], FailedJudgement)
+    for judge in ("online", 7):
+        with pytest.raises(ConfigError, match="want a judge"):
+            rubricnb.explore(pair.group, judge=judge).add("Reads the order first").regrade()
+
+
+@pytest.mark.parametrize("what", [None, 7, "graded.jsonl", small().group.trajectories[0]])
+def test_what_is_no_group_is_refused(what):
+    with pytest.raises(ConfigError, match="want groups to explore"):
+        rubricnb.explore(what)
+    with pytest.raises(ConfigError, match="want a graded group"):
+        rubricnb.compare(what)
+
+
+def test_an_ungraded_group_has_no_rules_to_compare():
+    with pytest.raises(ConfigError, match=r"rubricnb\.grade"):
+        rubricnb.compare(small().group)
+
+
+def test_export_says_where_it_cannot_write(tmp_path):
+    explorer = rubricnb.explore(small())
+    for path in (tmp_path, tmp_path / "none" / "graded.jsonl"):
+        with pytest.raises(ConfigError, match="want a file"):
+            explorer.export(path)
+    assert not list(tmp_path.parent.glob("*.part"))
