@@ -66,7 +66,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("quick", (0,), 6, (4, 5, 6), 5, groups=8, eval_scenarios=8),
-        Profile("small", (0, 1), 40, (36, 38, 40), 20),
+        Profile("small", (0, 1), 32, (28, 30, 32), 20),
         Profile("full", (0, 1, 2, 3, 4), 40, (36, 38, 40), 60),
     )
 }

@@ -17,9 +17,9 @@ from ..errors import ConfigError
 
 # What the paper has -> what we do and why. Everything else is the paper's (its Table 10).
 DEPARTURES = {
-    "learning rate 5e-5": "1e-3: a LoRA of 82k parameters on a half-million-parameter policy; "
-    "chosen on the dev pool",
-    "100 steps": "40 steps: the tiny policy has converged by then",
+    "learning rate 5e-5": "1e-3, found for a prototype of this size: a LoRA of 82k parameters on a "
+    "policy of half a million",
+    "100 steps": "as many as the profile says (32 or 40): the curves have flattened by then",
     "minibatch of 8 rollouts": "one minibatch a step: ratio 1, as the paper's text says",
     "dual clip 3.0": "off: with ratio 1 it never acts",
     "50 turns, response 24,576 tokens": "24 turns, 640 tokens: the desk's tasks are shorter",
