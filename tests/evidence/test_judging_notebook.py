@@ -30,7 +30,11 @@ def test_one_real_group_goes_through_all_phases_with_its_ledger(shared_data, tmp
     assert len(graded.rubric) > 1
     phases = json.loads((home / "judging" / "ledger.json").read_text())["phases"]
     assert {p: b["calls"] for p, b in phases.items()} == {
-        "task_rubric": 1, "rollout_rubric": 4, "union": 1, "scoring": 4, "attribution": 4
+        "task_rubric": 1,
+        "rollout_rubric": 4,
+        "union": 1,
+        "scoring": 4,
+        "attribution": 4,
     }
     assert all(b["prompt"] > 0 for b in phases.values())
     text = nbformat.writes(nbformat.read(home / "notebooks" / path.name, as_version=4))
