@@ -9,6 +9,7 @@ from .desk_noise import EXACT, LENIENT, STRICT, JudgeNoise
 from .engine import DeskEpisode, Noise, Turn
 from .lexicon import LEXICONS, Lexicon, vocabulary
 from .pools import POOLS, warm_up_tasks
+from .registry import open_world
 from .sample import SamplePair, sample_pair
 from .templates import Pool
 from .transcript import as_task, as_trajectory
@@ -48,6 +49,7 @@ __all__ = [
     "desk_of",
     "lenient_judge",
     "offline_judge",
+    "open_world",
     "sample_pair",
     "vocabulary",
     "warm_up_tasks",

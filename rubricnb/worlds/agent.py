@@ -9,6 +9,7 @@ A world that offers more than ``World`` and ``Episode`` ask for is used to the f
   brings a reminder, and a second one ends the episode.
 - ``episode.new_turn()``: told before the calls of each message.
 - ``episode.rewards``: oracle rewards of the actions, kept as labels.
+- ``episode.opening``: a user's first message, where only the episode knows it.
 - ``episode.close()``: told at the end, whatever happened.
 """
 
@@ -19,7 +20,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ConfigError, WorldError
@@ -95,7 +96,10 @@ def play(
     began = time.monotonic()
     episode = world.reset(task, seed)
     try:
-        game = _Game(world, episode, model, as_task(world, task), mode, config)
+        told = as_task(world, task)
+        if opening := getattr(episode, "opening", ""):
+            told = replace(told, prompt=opening)
+        game = _Game(world, episode, model, told, mode, config)
         for _ in range(config.max_turns or world.max_turns):
             if stop is not None and stop.is_set():
                 raise WorldError(f"want rollout {id} to go on; got a stop from outside")
