@@ -9,6 +9,8 @@ import pytest
 from rubricnb.errors import WorldError
 from rubricnb.worlds import appworld_engine as engine
 from rubricnb.worlds import appworld_mini as mini
+from rubricnb.worlds.agent import play
+from rubricnb.worlds.agent_model import Said
 from rubricnb.worlds.appworld import AppWorld
 from rubricnb.worlds.base import Episode, World
 
@@ -50,6 +52,29 @@ def test_tasks_of_our_own_are_solved_and_judged_by_the_engine(world):
         assert all(episode.evaluate().checks.values())
         with pytest.raises(WorldError, match="want no action after the end"):
             episode.act("1")
+
+
+class Script:
+    """A model of this process that says these things in order."""
+
+    name, identity = "script", {}
+
+    def __init__(self, *texts):
+        self.texts = list(texts)
+
+    def reply(self, messages, tools):
+        assert tools == []
+        return Said(self.texts.pop(0))
+
+
+def test_an_agent_plays_it_by_code_blocks(world):
+    task = world.tasks("mini")[5]
+    blocks = [f"First:\n```python\n{b}\n```" for b in mini.solution(task)]
+    made = play(world, task, Script(*blocks), "r")
+    assert (made.outcome, made.termination) == (1.0, "finished")
+    assert [s.kind for s in made.steps] == ["python"] * 4
+    assert "note_id" in made.steps[1].observations[0].text
+    assert "Your supervisor: Tess Arden" in made.task.prompt
 
 
 def test_what_is_wrong_is_named_and_code_stays_in_the_engine(world):

@@ -27,15 +27,7 @@ def words(server, out, *more):
     return ["evaluate", "orders", "--split", "dev", "-o", str(out), *where, *more]
 
 
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    """A tiny policy that has been warmed up for a few seconds only."""
-    from rubricnb.policy.warmup import WarmUp, warm_up
-
-    return str(warm_up(WarmUp(steps=3), tmp_path_factory.mktemp("policy")))
-
-
-def test_an_endpoint_and_a_policy_land_in_one_table(tmp_path, policy):
+def test_an_endpoint_and_a_policy_land_in_one_table(tmp_path):
     out, table = tmp_path / "out.jsonl", tmp_path / "table.json"
     prices = tmp_path / "prices.yaml"
     prices.write_text(
@@ -48,12 +40,12 @@ def test_an_endpoint_and_a_policy_land_in_one_table(tmp_path, policy):
         done = run.invoke(app, words(server, out, *more))
         assert done.exit_code == 0, done.output
         calls = server.served
-    small = ["--checkpoint", policy, "--runs", "2", "--tasks", "9", "--table", str(table)]
+    small = ["--checkpoint", "weak", "--runs", "2", "--tasks", "9", "--table", str(table)]
     command = ["evaluate", "orders", "--split", "dev", "-o", str(out), *small]
     done = run.invoke(app, [*command, "--prices", str(prices)])
     assert done.exit_code == 0, done.output
     first, second = json.loads(table.read_text())
-    assert (first["model"], second["model"]) == ("tester", policy)
+    assert (first["model"], second["model"]) == ("tester", "weak")
     assert first["tasks"] == second["tasks"] == len(TASKS)
     assert first["dollars"] == pytest.approx(calls * (100 * 1.0 + 20 * 2.0) / 1e6)
     assert second["dollars"] is None
@@ -65,15 +57,15 @@ def test_an_endpoint_and_a_policy_land_in_one_table(tmp_path, policy):
     assert len(read_rollouts(out)) == 4 * len(TASKS)
 
 
-def test_a_policy_is_the_same_as_in_training(tmp_path, policy):
+def test_a_policy_is_the_same_as_in_training(tmp_path):
     from rubricnb.policy.warmup import open_policy
     from rubricnb.train.evaluate import evaluate
 
     out = tmp_path / "out.jsonl"
-    small = ["--checkpoint", policy, "--runs", "2", "--tasks", "9"]
+    small = ["--checkpoint", "weak", "--runs", "2", "--tasks", "9"]
     done = run.invoke(app, ["evaluate", "orders", "--split", "dev", "-o", str(out), *small])
     assert done.exit_code == 0, done.output
-    model, vocabulary = open_policy(policy)
+    model, vocabulary = open_policy("weak")
     count = len({t.scenario for t in TASKS})
     theirs = evaluate(model, vocabulary, splits=("dev",), runs=2, scenarios=count)
     expected = {(r["task_id"], r["run"]): (r["turns"], r["tokens"], r["checks"]) for r in theirs}
