@@ -50,7 +50,7 @@ def read_label(value: Any) -> Label | str | None:
         return None
     if isinstance(value, (int, float)):
         return {1: Label.PASS, -1: Label.FAIL, 0: Label.NOT_APPLICABLE}.get(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > 100:  # no label is so long
         return None
     word = re.sub(r"[\s_-]+(?=[a-z])", "_", value.strip().replace("\u2212", "-").lower())
     return "insufficient" if word in _INSUFFICIENT else _LABELS.get(word)
@@ -81,8 +81,9 @@ def judge(
     if reason in ("...", "…"):
         return FailedJudgement(cid, "want a reason; got the reply form copied"), ""
     steps, dropped = _steps(item, n_steps)
-    if (label is Label.PASS and _SAYS_FAIL.search(reason)) or (
-        label is Label.FAIL and _SAYS_PASS.search(reason) and not _SAYS_FAIL.search(reason)
+    said = reason[:10_000]
+    if (label is Label.PASS and _SAYS_FAIL.search(said)) or (
+        label is Label.FAIL and _SAYS_PASS.search(said) and not _SAYS_FAIL.search(said)
     ):
         flags.append("contradiction")
     if label is Label.PASS and not steps and not quote:

@@ -56,7 +56,9 @@ def _collect(value: Any, n: int, found: set[int], depth: int) -> int:
         whole = value == value and abs(value) < _BIG and value == int(value)
         return _span(int(value), int(value), n, found) if whole else 1
     if isinstance(value, str):
-        return sum(_word(part, n, found) for part in _BETWEEN.split(value.strip(" \t\n[](){}")))
+        # Spaces folded first: the patterns would take quadratic time on a long run of them.
+        text = "\n".join(" ".join(line.split()) for line in value.splitlines())
+        return sum(_word(part, n, found) for part in _BETWEEN.split(text.strip(" \n[](){}")))
     return 1
 
 

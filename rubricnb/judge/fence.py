@@ -16,13 +16,14 @@ CODE_LENGTH = 16
 KINDS = ("instruction", "verdict", "fence", "special_token")
 
 _FENCE = re.compile(
-    r"={3,}(?=\s*(?:BEGIN|END)\b)"
+    r"(?<!=)={3,}+(?=\s*(?:BEGIN|END)\b)"  # possessive: a line of 400,000 "=" stays linear
     r"|</(?=(?:trajector(?:y|ies)|transcript|rollout|conversation|untrusted)\b)",
     re.IGNORECASE,
 )
-_FORGED_STEP = re.compile(r"^\s*S\d+ (?:AGENT|CALL|RESULT|CUT|NOTE|EMPTY)\b", re.MULTILINE)
+_FORGED_STEP = re.compile(r"^[^\S\n]*S\d+ (?:AGENT|CALL|RESULT|CUT|NOTE|EMPTY)\b", re.MULTILINE)
 _SPECIAL = re.compile(
-    r"<(?=\|[\w.:-]{1,40}\|>|/?(?:start|end)_of_turn>|/?s>|<SYS>>)|\[(?=/?INST\])"
+    r"<(?=\|[\w./:-]{1,40}\|>|/?(?:start|end)_of_turn>|/?s>|<SYS>>|/?think(?:ing)?\b)"
+    r"|\[(?=/?(?:INST|THINK)\])"
 )
 _VERDICT = re.compile(
     r"\\?[\"']verdicts?\\?[\"']\s*:"

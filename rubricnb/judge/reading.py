@@ -128,6 +128,8 @@ class _Table:
     """The criteria of a reading, and whose answer an item is."""
 
     def __init__(self, criteria: Rubric | Iterable[Criterion | str]) -> None:
+        if isinstance(criteria, (str, Criterion)):  # one, and not its letters
+            criteria = (criteria,)
         rows = criteria.criteria if isinstance(criteria, Rubric) else tuple(criteria)
         self.ids = tuple(c.id if isinstance(c, Criterion) else str(c) for c in rows)
         self.exact = set(self.ids)

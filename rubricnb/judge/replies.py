@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import json_repair
 
 from .protocol import Reply
+from .thinking import without_thinking
 
 CUT = ("length", "max_tokens", "content_filter")
 MAX_TEXT = 4_000_000  # characters of a reply that are looked at
 MAX_REPAIR = 100_000  # characters that the repair library gets
 MAX_TRIES = 300  # places at which a JSON value is looked for in prose
 
-_THINK = r"(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad|seed:think)"
-_PAIR = re.compile(rf"<({_THINK})>.*?</\1>|\[THINK\].*?\[/THINK\]", re.DOTALL | re.IGNORECASE)
-_CLOSE = re.compile(rf"</{_THINK}>|\[/THINK\]", re.IGNORECASE)
-_OPEN = re.compile(rf"<{_THINK}>|\[THINK\]", re.IGNORECASE)
-_CHANNEL = "<|channel|>final<|message|>"
 _BRACKET = re.compile(r"[\[{]")
 _STRUCTURE = re.compile(r"\{\s*[\"'\w]+\s*:|\[\s*\{")  # looks like JSON rather than like prose
 _PROSE = re.compile(r"\{[^\"'{}\[\]]{0,200}\}")  # {x: y} in a sentence
 _BETWEEN = re.compile(r"[\s,]*")
 _COLON = re.compile(r"\s*:\s*")
-_WHOLE_FENCE = re.compile(r"\s*```[\w-]*[ \t]*\n?(.*?)\n?[ \t]*```\s*", re.DOTALL)
+_FENCE_HEAD = re.compile(r"```[\w-]*")
 
 
 class NotJSON(Exception):
@@ -45,6 +42,9 @@ class Pairs(dict):
 
 class _Constant:
     """NaN or an infinity: valid for Python's reader, not in JSON, equal to nothing."""
+
+    def __repr__(self) -> str:  # in reasons: without an address, so that a replay says the same
+        return "NaN or an infinity"
 
 
 def _pairs(items: list[tuple[str, Any]]) -> Pairs:
@@ -108,24 +108,41 @@ def final_text(reply: Reply | str) -> str:
         return text.strip()
     except NotJSON:
         pass
-    if _CHANNEL in text:
-        text = text.rsplit(_CHANNEL, 1)[1].split("<|", 1)[0]
-    fenced = _WHOLE_FENCE.fullmatch(text)
-    if fenced:
-        try:
-            strict(fenced[1])
-            return fenced[1].strip()
-        except NotJSON:
-            pass
-    text = _PAIR.sub("\n", text)
-    closes = list(_CLOSE.finditer(text))
-    if closes:
-        text = text[closes[-1].end() :]
-    if _OPEN.search(text):
+    inside = _in_fence(text.strip())
+    if inside is not None:
+        return inside
+    text = without_thinking(text, _json_spans(text))
+    if text is None:
         raise NotJSON("its thinking never ends")
     if not text.strip():
         raise NotJSON("it is empty")
     return text.strip()
+
+
+def _in_fence(text: str) -> str | None:
+    """The strict JSON that a text is but for one fence around it, else None."""
+    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
+        return None
+    inside = text[_FENCE_HEAD.match(text).end() : -3].strip()
+    try:
+        strict(inside)
+    except NotJSON:
+        return None
+    return inside
+
+
+def _json_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Where strict JSON objects and arrays stand in a text, in order."""
+    at = 0
+    for _ in range(MAX_TRIES):
+        m = _BRACKET.search(text, at)
+        if m is None:
+            return
+        try:
+            _, at = _decoder.raw_decode(text, m.start())
+            yield m.start(), at
+        except (ValueError, RecursionError):
+            at = m.start() + 1
 
 
 def find_values(text: str, *, cut: bool = False) -> Found:
