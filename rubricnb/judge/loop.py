@@ -17,16 +17,19 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
+_thread: threading.Thread | None = None
 _owner = 0  # process id: a forked child has the loop but not its thread
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
     """Return the loop of this process's background thread, started on first use."""
-    global _loop, _owner
+    global _loop, _owner, _thread
     with _lock:
-        if _loop is None or _loop.is_closed() or _owner != os.getpid():
+        alive = _thread is not None and _thread.is_alive()
+        if _loop is None or _loop.is_closed() or _owner != os.getpid() or not alive:
             _loop, _owner = asyncio.new_event_loop(), os.getpid()
-            threading.Thread(target=_loop.run_forever, name="rubricnb-judge", daemon=True).start()
+            _thread = threading.Thread(target=_loop.run_forever, name="rubricnb-judge", daemon=True)
+            _thread.start()
         return _loop
 
 

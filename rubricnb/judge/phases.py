@@ -24,7 +24,7 @@ from ..trajectory import Group
 from .asking import Asker, together
 from .config import JudgeConfig
 from .messages import PROMPT_VERSION, system
-from .protocol import Judge
+from .protocol import Judge, as_judge
 from .rubrics import Proposal, TaskRubrics, propose
 from .verdicts import Graded, Rollout
 from .views import Views
@@ -60,7 +60,7 @@ async def grade_group(
         JudgeError: where the judge cannot be called further (quota, budget, no endpoint).
     Reference: DRACO (arXiv 2609.04094) section 3.2 and App. F.
     """
-    config = settled(config)
+    config, judge = settled(config), as_judge(judge)
     views = Views(group, config)
     asker = Asker(judge, config, system(config.caveats), {"task_id": group.task.id}, seen=seen)
     if isinstance(config.rubric, Rubric):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from ..errors import JudgeError
+from ..errors import ConfigError, JudgeError
 from ..trajectory import EMPTY
 
 PHASES = ("task_rubric", "rollout_rubric", "union", "scoring", "attribution")
@@ -105,13 +105,35 @@ class CallableJudge:
         """Return the function's answer, wrapped in a Reply where it is plain text.
 
         Raises:
-            JudgeError: where the function returned anything but text or a Reply.
+            JudgeError: where the function returned anything but text or a Reply, or wanted to
+                leave the process: that would end the loop on which all judges live.
         """
-        out = self.fn(call)
-        if inspect.isawaitable(out):
-            out = await out
+        try:
+            out = self.fn(call)
+            if inspect.isawaitable(out):
+                out = await out
+        except (SystemExit, KeyboardInterrupt) as e:
+            raise JudgeError(
+                f"judge {self.name!r}: want text or a Reply; got {type(e).__name__}"
+            ) from e
         if isinstance(out, Reply):
             return out
         if isinstance(out, str):
             return Reply(out, model=self.name)
         raise JudgeError(f"judge {self.name!r}: want text or a Reply; got {type(out).__name__}")
+
+
+def as_judge(judge: Any) -> Judge:
+    """Return a judge as it is, and any other callable as a CallableJudge.
+
+    Raises:
+        ConfigError: for what is neither.
+
+    >>> as_judge(lambda call: "{}").name
+    '<lambda>'
+    """
+    if hasattr(judge, "complete"):
+        return judge
+    if callable(judge):
+        return CallableJudge(judge)
+    raise ConfigError(f"want a judge, or a function of a Call; got {type(judge).__name__}")

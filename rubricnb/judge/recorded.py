@@ -21,7 +21,7 @@ from .attempts import Again
 from .budget import Budget, Slot
 from .ledger import Ledger
 from .messages import PROMPT_VERSION
-from .protocol import Call, Judge, Reply, Usage
+from .protocol import Call, Judge, Reply, Usage, as_judge
 from .replies import NotJSON, final_text, find_values
 from .store import Row, Store
 
@@ -85,6 +85,7 @@ class RecordedJudge:
         budget: Budget | None = None,
         keep_prompts: bool = True,
     ) -> None:
+        inner = as_judge(inner)
         self.inner, self.store, self.run, self.name = inner, store, run, inner.name
         self.ledger, self.budget, self.keep_prompts = ledger, budget, keep_prompts
         self.identity = identity_of(inner)

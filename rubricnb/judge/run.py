@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, MutableMapping, Sized
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from tqdm.std import tqdm
 
-from ..errors import ConfigError, JudgeError
+from ..errors import ConfigError
 from ..rubric import GradedGroup
 from ..trajectory import Group
 from .config import JudgeConfig
 from .loop import iterate, run
 from .phases import grade_group, settled
-from .protocol import Judge
+from .protocol import Judge, as_judge
 from .rubrics import TaskRubrics
 
 
@@ -50,7 +51,7 @@ async def grade_stream(
     """
     if not isinstance(in_flight, int) or in_flight < 1:
         raise ConfigError(f"want in_flight >= 1; got {in_flight!r}")
-    config = settled(config)
+    config, judge = settled(config), as_judge(judge)
     memory = TaskRubrics({} if task_rubrics is None else task_rubrics)
     watch = _Watch(progress, len(groups) if isinstance(groups, Sized) else None)
     source, tasks = iter(groups), deque()
@@ -118,14 +119,14 @@ def grade(
 
     Args:
         groups: the groups, or one.
-        judge: who answers the calls.
+        judge: who answers the calls, or a function ``fn(call) -> text``, plain or async.
         config: settings; None for DRACO's procedure with one vote.
         in_flight: groups worked on at once. How many calls are in flight is the judge's to limit.
         task_rubrics: a mapping that keeps task rubrics for later calls, such as ``{}``.
         progress: True for a bar, or a function of a Progress.
     Raises:
-        JudgeError: where the judge cannot be called further; ``error.graded`` holds the groups
-            that were finished by then.
+        JudgeError: where the judge cannot be called further. Whatever is raised, ``error.graded``
+            holds the groups that were finished by then.
 
     >>> from rubricnb import Criterion, Group, Rubric, Step, Task, Trajectory
     >>> from rubricnb.judge import CallableJudge, JudgeConfig
@@ -153,8 +154,9 @@ def grade(
 
     try:
         run(work())
-    except JudgeError as e:
-        e.graded = tuple(done)
+    except BaseException as e:  # an error of the user's own function, or Ctrl-C, as well
+        with suppress(AttributeError):
+            e.graded = tuple(done)
         raise
     return done
 

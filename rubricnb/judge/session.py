@@ -25,7 +25,7 @@ from .budget import Budget
 from .config import JudgeConfig
 from .ledger import Ledger
 from .prices import Price
-from .protocol import Call, Judge, Usage
+from .protocol import Call, Judge, Usage, as_judge
 from .recorded import RecordedJudge, ReplayJudge, read_row
 from .run import Progress, grade_iter
 from .store import Store
@@ -128,6 +128,7 @@ def grade_file(
     with store, open(out, "a", encoding="utf-8") as f:
         _lock(f, out)
         if replay is None:
+            judge = as_judge(judge)
             config = begun(store, RUN, judge, config or JudgeConfig())
             budget = limits.budget([u for u in _usages(store) if u is not None])
             judge = RecordedJudge(judge, store, run=RUN, ledger=now, budget=budget)
@@ -177,10 +178,21 @@ def finished(out: Path, groups: Sequence[Group], config: JudgeConfig) -> dict[st
 
 
 def _cut_tail(out: Path) -> None:
-    """Take off what follows the last line break: a line that was being written."""
+    """Take off what follows the last line break: a line of ours that was being written.
+
+    Raises:
+        ConfigError: where it is no such line: another file is not to be shortened.
+    """
     with open(out, "rb+") as f:
         data = f.read()
-        f.truncate(data.rfind(b"\n") + 1)
+        keep = data.rfind(b"\n") + 1
+        tail = data[keep:]
+        if not (tail.startswith(_LINE) or _LINE.startswith(tail)):
+            raise ConfigError(f"{out}: want graded groups to continue; got another kind of file")
+        f.truncate(keep)
+
+
+_LINE = f'{{"rubricnb": {files.VERSION}, "kind": "graded", '.encode()
 
 
 def _in_order(out: Path, groups: Sequence[Group]) -> None:

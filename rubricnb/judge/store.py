@@ -92,7 +92,9 @@ class Store:
         try:
             if self._sealed:  # a recording may lie in a folder that cannot be written
                 uri = f"file:{quote(str(self.path.resolve()))}?immutable=1"
-                return sqlite3.connect(uri, uri=True, check_same_thread=False)
+                db = sqlite3.connect(uri, uri=True, check_same_thread=False)
+                db.execute("SELECT count(*) FROM runs").fetchone()  # is it one of ours?
+                return db
             db = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
             db.isolation_level = None
             db.execute("PRAGMA journal_mode=WAL")
@@ -145,8 +147,11 @@ class Store:
         return [r for (r,) in self._read("SELECT run FROM runs ORDER BY rowid")]
 
     def _read(self, sql: str, *values: Any) -> list[tuple]:
-        with self._lock:
-            return self._db.execute(sql, values).fetchall()
+        try:
+            with self._lock:
+                return self._db.execute(sql, values).fetchall()
+        except sqlite3.DatabaseError as e:  # damaged further in
+            raise JudgeError(f"want to read the judge's memory at {self.path}; got {e}") from e
 
     def cached(self, key: str) -> Reply | None:
         """Return the parsed reply to a question, from whichever run."""

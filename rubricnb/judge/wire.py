@@ -10,6 +10,7 @@ from __future__ import annotations
 import email.utils
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -53,9 +54,14 @@ def normal_url(url: str) -> str:
     >>> normal_url("HTTP://user:secret@LocalHost:8000/v1/?key=abc")
     'http://localhost:8000/v1'
     """
-    parts = urlsplit(url.strip())
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
-        raise JudgeError(f"want a base URL such as http://localhost:8000/v1; got {url!r}")
+    try:
+        parts = urlsplit(url.strip())
+        fits = parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none, a broken IPv6 address
+        fits = False
+    if not fits:
+        shown = re.sub(r"//[^/@]*@", "//", url)  # without credentials
+        raise JudgeError(f"want a base URL such as http://localhost:8000/v1; got {shown!r}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     default = {"http": 80, "https": 443}[parts.scheme.lower()]
     port = f":{parts.port}" if parts.port not in (None, default) else ""
@@ -170,8 +176,8 @@ def read_body(body: str, seconds: float = 0.0) -> Reply:
     'malformed: no choices'
     """
     try:
-        data = json.loads(body)
-    except ValueError:
+        data = json.loads(body.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
         start = " ".join(body[:80].split())
         kind = "a web page" if "<html" in body[:500].lower() else "no JSON"
         raise Again(f"want a chat completion; got {kind}: {start!r}", kind="not_json") from None
