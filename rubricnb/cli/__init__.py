@@ -29,6 +29,12 @@ def main() -> None:
     except RubricNBError as e:
         print(f"rubricnb: {e}", file=sys.stderr)
         sys.exit(1)
+    except OSError as e:  # no such folder, no permission, a full disk
+        where = f" at {e.filename}" if e.filename else ""
+        print(
+            f"rubricnb: want a file that can be used{where}; got {e.strerror or e}", file=sys.stderr
+        )
+        sys.exit(1)
     except SystemExit as e:
         if e.code == 130:  # typer's answer to Ctrl-C, which says nothing
             print("rubricnb: interrupted; what was finished is kept", file=sys.stderr)

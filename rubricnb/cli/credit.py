@@ -39,6 +39,8 @@ def credit(
     """
     count = load_tokenizer(tokenizer) if tokenizer else "auto"
     settings = parse_options(options or [])
+    if output.exists() and path.exists() and output.samefile(path):
+        raise ConfigError(f"want -o another file than the graded groups; got {output} for both")
     n = files.write_jsonl(output, credit_rows(path, rule, count, settings))
     print(f"{output}: credit of {n} rollouts by {rule}", file=sys.stderr)
 

@@ -76,6 +76,7 @@ def choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
 
 def number(name: str, value: float, low: float = -np.inf, high: float = np.inf) -> float:
     """The option as a finite number in [low, high], or CreditError."""
-    if not (np.isscalar(value) and np.isfinite(value) and low <= value <= high):
+    real = isinstance(value, (int, float, np.number)) and not isinstance(value, complex)
+    if not (real and np.isfinite(value) and low <= value <= high):
         raise CreditError(f"want {name} a finite number in [{low}, {high}]; got {value!r}")
     return float(value)
