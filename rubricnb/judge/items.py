@@ -14,6 +14,9 @@ VERDICT_KEYS = ("verdict", "score")
 _VERDICT_WORD = re.compile(r"\b(?:verdict|score)\b[\"']?\s*:", re.IGNORECASE)
 
 
+_WORD = re.compile(r"[\w .'-]*")
+
+
 def find_items(text: str, cut: bool, untrusted: str) -> tuple[list[Mapping[str, Any]], bool, bool]:
     """The items that the text answers with, whether repair guessed them, whether it ends early."""
     found = find_values(text, cut=cut)
@@ -29,6 +32,8 @@ def find_items(text: str, cut: bool, untrusted: str) -> tuple[list[Mapping[str, 
     guess = _of(repair(found.rest))
     if len(_VERDICT_WORD.findall(found.rest)) > len(guess):
         guess = []  # more verdicts than items: repair may have picked the wrong one
+    # A key that holds JSON marks has swallowed the end of its item and the head of the next one.
+    guess = [i for i in guess if all(_WORD.fullmatch(str(k)) for k in i)]
     names = {first_of(i, ID_KEYS) for i in whole}
     guess = [i for i in guess if first_of(i, ID_KEYS) not in names]
     return items + whole + guess, bool(guess), False

@@ -204,7 +204,14 @@ def test_ctrl_c_stops_cleanly_and_keeps_what_is_finished(some, tmp_path):
         argv, options = command(
             "grade", some, "--base-url", server.url, "--model", "m", "-o", out, "--concurrency", 2
         )
-        child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, **options)
+        child = subprocess.Popen(
+            argv,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell in the background hands its children an ignored SIGINT.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **options,
+        )
         while server.served < 8:
             time.sleep(0.01)
         child.send_signal(signal.SIGINT)

@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rubricnb.grading import arrays
@@ -364,7 +364,15 @@ def damaged(text: str, allowed: list[set], may_fail: list[set], rng: random.Rand
     return text, allowed
 
 
+def test_repair_never_gives_an_item_the_verdict_of_the_next():
+    """A stray backslash swallows the end of one item and the head of the next."""
+    text = reply(item("C1", "pass"), item("C2", "fail"))
+    text = text.replace('"steps": [2], "verdict": "pass"', '"steps\\": [2]', 1)
+    assert isinstance(read_verdicts(text, ["C1", "C2"], 6)[0], FailedJudgement)
+
+
 @settings(max_examples=1000, deadline=None)
+@example(5250817)
 @given(st.integers(0, 2**63))
 def test_ten_thousand_faulty_replies_give_no_number_for_a_failed_judgement(seed):
     rng = random.Random(seed)

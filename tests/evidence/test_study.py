@@ -95,11 +95,11 @@ def test_a_judge_agrees_with_itself_and_the_table_says_who_was_asked(graded):
 
 def test_a_lenient_judge_shows_its_stated_false_pass_rate(graded):
     noise = JudgeNoise(
-        false_pass=0.5, false_fail=0.0, hesitate=0.0, missing=0.1, correlation=0.0, seed=3
+        false_pass=0.5, false_fail=0.0, hesitate=0.0, missing=0.3, correlation=0.0, seed=3
     )
     got = replay(graded, lenient_judge(noise)).agreement(100)
     assert got.false_pass == pytest.approx(0.45, abs=0.15)
-    assert 0 < got.missing < 0.1  # half of the repairs find what was left out
+    assert 0 < got.missing < 0.3  # repairs find most of what was left out
     interval = got.intervals["false_pass"]
     assert interval.low <= got.false_pass <= interval.high
     assert interval.n == len({g.group.task.id for g in graded})
