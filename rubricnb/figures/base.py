@@ -11,14 +11,13 @@ turns a figure from light to dark (:func:`themed`).
 from __future__ import annotations
 
 import html
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
-import plotly.io as pio
 
 from ..errors import ConfigError
+from .notebook import use_in_notebooks
 from .texts import label, plain_list, text_table
 
 # Okabe and Ito's colours: told apart with any of the common colour-vision deficiencies.
@@ -91,10 +90,7 @@ def _template(ink: str, paper: str, grid: str, label: str) -> go.layout.Template
     return go.layout.Template(layout=layout)
 
 
-# In a kernel every figure is also written as HTML, with plotly.js once a notebook: saved notebooks
-# then show their figures in any viewer, without a network. plotly's own default shows a blank.
-if "ipykernel" in sys.modules and pio.renderers.default == "plotly_mimetype":
-    pio.renderers.default = "plotly_mimetype+notebook"
+use_in_notebooks()
 
 TEMPLATES = {
     "light": _template("#1B1F24", "#FFFFFF", "#E4E7EB", "#6B7280"),

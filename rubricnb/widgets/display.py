@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,35 +12,14 @@ from markupsafe import Markup
 
 from ..figures.base import fig_text, themed
 from ..figures.coloured import Html
+from ..figures.notebook import embed_plotlyjs, live
 from ..figures.texts import clip, number, sound, text_table
 
 PLOTLY = "application/vnd.plotly.v1+json"
 # Renderers whose front ends draw from HTML that plotly writes for them.
 FROM_HTML = {"notebook", "notebook_connected", "colab", "kaggle", "azure", "cocalc", "databricks"}
-HEADLESS = "RUBRICNB_HEADLESS"
 TABLE_STYLE = "border-collapse:collapse;font-size:12px"
 CELL_STYLE = "text-align:left;padding:.15em .6em;border-bottom:1px solid rgba(128,128,128,.35)"
-
-
-def live() -> bool:
-    """Whether somebody can move a control: a kernel whose front end can also answer prompts.
-
-    papermill and nbclient run cells without that (they send allow_stdin false), and so does
-    anything that is no kernel. The environment variable RUBRICNB_HEADLESS, "1" or "0", decides
-    otherwise.
-    """
-    told = os.environ.get(HEADLESS, "")
-    if told in ("0", "1"):
-        return told == "0"
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return False
-    kernel = getattr(get_ipython(), "kernel", None)
-    if kernel is None:
-        return False
-    parent = kernel.get_parent("shell") or {}
-    return bool(parent.get("content", {}).get("allow_stdin", False))
 
 
 def bundle(fig: go.Figure | Html, theme: str = "light", static: bool = False) -> dict[str, Any]:
@@ -140,24 +117,17 @@ class Gallery(Mapping[str, Any]):
 
         for caption, columns in self.tables.items():
             display(HTML(str(html_table(columns, caption))))
-        embed_plotlyjs()
+        embed()
         for fig in self.figures.values():
             display(bundle(fig, static=True), raw=True)
             if not isinstance(fig, Html):
                 display(HTML(str(as_details(fig_text(fig)))))
 
 
-@functools.cache
-def embed_plotlyjs() -> None:
-    """Put plotly.js into the page, once a kernel, so that a converted notebook draws offline.
-
-    Not where the chosen renderer brings its own, nor where the front end draws figures itself.
-    """
-    from IPython.display import display
-    from plotly.offline import get_plotlyjs
-
+def embed() -> None:
+    """Put plotly.js into the page once, but for front ends or renderers that bring their own."""
     if not live() and not FROM_HTML & set((pio.renderers.default or "").split("+")):
-        display({"text/html": f"<script>{get_plotlyjs()}</script>"}, raw=True)
+        embed_plotlyjs()
 
 
 def as_details(text: str, summary: str = "As text") -> Markup:
