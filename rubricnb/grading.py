@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from .credit.batch import CreditBatch, stack
 from .credit.common import Array, choice, discriminative, rubric_reward
 from .errors import CreditError
-from .rubric import FailedJudgement, GradedGroup, Judgement, Label, Verdict
-from .trajectory import Step, Trajectory
+from .rubric import FailedJudgement, GradedGroup, Judgement, Label, Rubric, Verdict
+from .trajectory import Group, Step, Trajectory
 
 Tokens = str | Callable[[str], "int | Sized"] | None
 OVERRIDE = "override:"  # A flag "override:pass" says that attribution disagreed with scoring.
@@ -267,3 +267,23 @@ def _kinds(trajectories: Sequence[Trajectory], S: int) -> NDArray[np.str_]:
     """(G, S) step types, "" behind the last step."""
     rows = [[s.kind for s in t.steps] + [""] * (S - len(t)) for t in trajectories]
     return np.array(rows, dtype=str).reshape(len(trajectories), S)
+
+
+def without_judge(group: Group, tokens: Tokens = "auto") -> CreditBatch:
+    """Return what is known of a group before anybody has judged it: lengths, types, outcomes.
+
+    Args:
+        group: G rollouts.
+        tokens: as ``arrays``.
+    Returns:
+        A CreditBatch of one group without verdicts; ``grpo(batch, base="outcome")`` reads it.
+
+    >>> from rubricnb import Group, Step, Task, Trajectory
+    >>> task = Task("t", "p")
+    >>> pair = [Trajectory(str(i), task, (Step("hi"),), outcome=i) for i in (0, 1)]
+    >>> without_judge(Group(task, tuple(pair))).outcome_G.tolist()
+    [0.0, 1.0]
+    """
+    empty = GradedGroup(group, Rubric(()), tuple(() for _ in group.trajectories))
+    made = arrays(empty, tokens)
+    return CreditBatch(made.tokens_GS, outcome_G=made.outcome_G, kind_GS=made.kind_GS)

@@ -14,6 +14,7 @@ import typer
 from .. import files, grading
 from ..credit import RULES, CreditBatch, draco_details
 from ..errors import ConfigError, CreditError, FormatError
+from ..figures.numbers import all_rules, batch_of
 from ..rubric import GradedGroup
 from . import app
 
@@ -66,13 +67,17 @@ def _of_group(
     graded: GradedGroup, rule: str, tokens: Any, options: Mapping[str, Any], where: str
 ) -> Iterator[dict[str, Any]]:
     made = grading.arrays(graded, tokens)
-    batch = made.batch()
+    batch = batch_of(graded, made)
     try:
         credit_GS = RULES[rule](batch, **options)
     except TypeError as e:  # an option that the rule does not have
         raise CreditError(f"want options of the rule {rule!r}; got {dict(options)} ({e})") from e
     except CreditError as e:
-        raise CreditError(f"{where}, task {graded.group.task.id!r}: {e}") from e
+        known = ", ".join(all_rules(graded, 0, tokens=tokens)[0])
+        raise CreditError(
+            f"{where}, task {graded.group.task.id!r}: {e} (this group has what these rules read: "
+            f"{known or 'none'})"
+        ) from e
     advantage_G = batch.advantage(**{k: options[k] for k in _GROUP if k in options})
     flags = _flags(batch, advantage_G, options) if rule == "draco" else {}
     for g, trajectory in enumerate(graded.group.trajectories):

@@ -89,7 +89,9 @@ def grade(
             groups, output, asked, config, replay=replay, limits=limits, progress=_progress(groups)
         )
     except JudgeError:
-        print(f"what was finished is in {output}; run again to go on from there", file=sys.stderr)
+        if output.exists() and output.stat().st_size:
+            said = f"what was finished is in {output}; run again to go on from there"
+            print(said, file=sys.stderr)
         raise
     print(_summary(done, output, groups), file=sys.stderr)
 

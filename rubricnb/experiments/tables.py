@@ -73,7 +73,7 @@ def head(ev: Evaluations, arm: Arm) -> dict[str, Cell]:
     return {
         "setting": label(ARMS.get(arm[1], arm[1])),
         "judge": label(", ".join(judges) + (" (simulated)" if simulated else "")),
-        "seeds": label(", ".join(str(r.key.seed) for r in runs)),
+        "seeds": label(f"{len(runs)} ({', '.join(str(r.key.seed) for r in runs)})"),
     }
 
 

@@ -102,7 +102,7 @@ def timeline(
     )
     _citations(fig, passed, failed, total)
     fig.update_yaxes(title_text="step total", row=1, col=1)
-    fig.update_yaxes(title_text="a token", row=2, col=1)
+    fig.update_yaxes(title_text=f"a {unit.removesuffix('s')}", row=2, col=1)
     fig.update_yaxes(title_text=unit, row=3, col=1)
     fig.update_xaxes(title_text="step", row=3, col=1)
     step_ticks(fig, n)

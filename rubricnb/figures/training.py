@@ -20,6 +20,9 @@ from .texts import label, number, short
 
 Row = Mapping[str, Any]
 
+# Eight arms do not fit beside a title.
+BESIDE = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1.0, "yanchor": "top"}
+
 
 def _need(rows: Iterable[Row], names: Sequence[str]) -> list[Row]:
     """Return the rows, or raise naming the first row and column that is not there."""
@@ -112,13 +115,19 @@ def curves(
     for r, v in enumerate(ys, start=1):
         fig.update_yaxes(title_text=names.get(v, v), row=r, col=1)
     fig.update_xaxes(title_text="training step", row=len(ys), col=1)
+    fig.update_layout(legend=BESIDE)
     few = min(seeds)
     return finish(
         fig,
         title=heading,
         description=(
-            f"Lines are means over seeds, bands reach from the lowest to the highest seed "
-            f"({few} at the fewest)." + (" Fewer than 5 seeds support no claim." if few < 5 else "")
+            (
+                "One seed an arm."
+                if few < 2
+                else "Lines are means over seeds, bands reach from the lowest to the highest seed "
+                f"({few} at the fewest)."
+            )
+            + (" Fewer than 5 seeds support no claim." if few < 5 else "")
         ),
         columns={k: [r[k] for r in rows] for k in ("arm", "seed", "step", *ys)},
         height=110 + 250 * len(ys),
@@ -183,6 +192,7 @@ def consistency(rows: Iterable[Row], *, title: str = "") -> go.Figure:
         )
     fig.update_xaxes(title_text="discovery: pass@k", range=[0, 1.02])
     fig.update_yaxes(title_text="consistency: pass^k", range=[0, 1.02])
+    fig.update_layout(legend=BESIDE)
     return finish(
         fig,
         title=heading,
@@ -212,15 +222,13 @@ def cost(
             x=[r["cost"]],
             y=[r["success"]],
             error_y=_error([r], "success", "low", "high"),
-            mode="markers+text",
-            text=[short(r["arm"], 24)],
-            textposition="middle right",
+            mode="markers",
+            name=short(r["arm"], 24),
             marker={
                 "size": 11,
                 "symbol": SYMBOLS[i % len(SYMBOLS)],
                 "color": SERIES[i % len(SERIES)],
             },
-            showlegend=False,
             hovertemplate=f"{label(str(r['arm']))}<br>%{{x:.4g}} {label(unit)}<br>"
             "%{y:.3f}<extra></extra>",
         )
@@ -228,6 +236,7 @@ def cost(
     log = log and all(r["cost"] > 0 for r in known)
     fig.update_xaxes(title_text=label(unit), type="log" if log else "linear")
     fig.update_yaxes(title_text="success", rangemode="tozero")
+    fig.update_layout(legend=BESIDE, showlegend=True)
     names = [k for k in ("arm", "cost", "success", "low", "high") if all(k in r for r in rows)]
     return finish(
         fig,

@@ -139,6 +139,7 @@ def _group(graded: GradedGroup, names: list[str], tokens: Tokens, clip: _Clip) -
     return {
         "task": {"id": task.id, "prompt": clip(task.prompt), "system": clip(task.system)},
         "unit": base.arrays.unit,
+        "judge": clip(str(graded.record.get("judge", "unknown"))),
         "criteria": [
             {
                 "title": clip(c.title),

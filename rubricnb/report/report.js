@@ -128,7 +128,7 @@
       const bar = el("i", { class: v >= 0 ? "up" : "down" }), h = (Math.abs(v) / top) * 48;
       bar.style.height = h + "%";
       bar.style[v >= 0 ? "bottom" : "top"] = "50%";
-      const words = "S" + (i + 1) + " " + e.r.steps[i].kind + ": total " + num(v) + ", a token " +
+      const words = "S" + (i + 1) + " " + e.r.steps[i].kind + ": total " + num(v) + ", a " + e.group.unit.replace(/s$/, "") + " " +
         num(credit[i]);
       box.append(el("a", { href: link(e, i + 1), title: words, "aria-label": words,
         role: "listitem" }, bar, el("hr")));
@@ -142,7 +142,8 @@
     return el("section", { class: "step " + way, id: "step-" + (i + 1), tabindex: "-1" },
       el("h4", {}, el("a", { href: link(e, i + 1) }, "S" + (i + 1)), el("span", {}, s.kind),
         s.agent ? el("span", { class: "dim" }, s.agent) : null,
-        el("span", { class: "num" }, (a > 0 ? "▲ " : a < 0 ? "▼ " : "") + num(a) + " a token × " +
+        el("span", { class: "num" }, (a > 0 ? "▲ " : a < 0 ? "▼ " : "") + num(a) + " a " +
+          e.group.unit.replace(/s$/, "") + " × " +
           num(s.n) + " " + e.group.unit + " = " + num(a === null || a === undefined ? null :
           a * s.n)),
         el("span", { class: "dim" }, cited[0] + cited[1] ? "cited by " + cited[0] + " ✓ " +
@@ -160,7 +161,7 @@
       el("h2", {}, e.address),
       el("p", {}, "R ", num(r.R), "  A ", num(r.A), "  outcome ", outcome(r) + (r.outcome === null
         ? "" : " (" + num(r.outcome) + ")"), r.termination ? "  ended: " + r.termination : "",
-      r.model ? "  model: " + r.model : ""),
+      r.model ? "  model: " + r.model : "", "  judged by: " + g.judge),
       r.failure ? el("p", { class: "note" }, "Not graded: ", r.failure) : null,
       Object.keys(r.labels).length ? el("details", {}, el("summary", {}, "Labels"),
         pre(JSON.stringify(r.labels, null, 1))) : null,

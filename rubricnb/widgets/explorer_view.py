@@ -16,6 +16,7 @@ from ..credit import RULES
 from ..errors import ConfigError
 from ..figures.coloured import transcript
 from ..figures.drawing import draw
+from ..figures.numbers import all_rules
 from ..figures.texts import clip, number, sound
 from ..figures.verdicts import MARK, WORD, state
 from .display import as_details, guarded, html_table, live, output, status
@@ -24,6 +25,12 @@ from .stepping import step_html
 PICTURES = ("timeline", "heatmap", "verdicts", "flow", "rules", "transcript")
 WIDE = {"description_width": "7em"}
 FULL = w.Layout(width="99%")
+
+
+def _rules(x: Any) -> list[str]:
+    """The rules that this group has the evidence for, and the one that was asked for."""
+    known = all_rules(x.graded, x.member)[0]
+    return [name for name in RULES if name in known or name == x.rule]
 
 
 class Act(w.Button):
@@ -82,7 +89,7 @@ class ExplorerView:
             tooltip="Which step; arrow keys move it", style=WIDE,
         )  # fmt: skip
         self.rule = w.Dropdown(
-            options=list(RULES), value=x.rule, description="Credit rule", style=WIDE,
+            options=_rules(x), value=x.rule, description="Credit rule", style=WIDE,
             tooltip="The rule that turns verdicts into credit",
         )  # fmt: skip
         self.task.options = [

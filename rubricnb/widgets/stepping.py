@@ -23,7 +23,8 @@ def step_html(view: Numbers, member: int, step: int, limit: int = 2000) -> Marku
     s, i = t.steps[step - 1], step - 1
     credit, tokens = view.row(member)
     head = (
-        f"S{step} {clip(s.kind, 80)}: {number(float(credit[i]), 4)} a token x "
+        f"S{step} {clip(s.kind, 80)}: {number(float(credit[i]), 4)} "
+        f"a {view.arrays.unit.removesuffix('s')} x "
         f"{number(float(tokens[i]))} {view.arrays.unit} = {number(float(credit[i] * tokens[i]), 4)}"
     )
     texts = [p for p in (s.thinking, s.text) if p]

@@ -145,7 +145,7 @@ def test_tables_name_simulated_judges_and_say_what_few_seeds_support(written):
     text = files["ablation"].markdown.read_text()
     row = next(line for line in text.splitlines() if line.startswith("| DRACO "))
     assert "made-up judge (simulated)" in row
-    assert "| 0, 1 " in row
+    assert "| 2 (0, 1) " in row
 
 
 def test_five_seeds_drop_the_disclaimer_and_one_seed_has_no_interval(tmp_path):
