@@ -11,10 +11,9 @@ from ..metrics.cascade import Audited, Tier, cascade
 from ..metrics.exact import clopper_pearson
 from ..seeds import generator
 from ..worlds import EXACT, LENIENT, offline_judge
-from ..worlds.static_rubric import candidates
 from .earlier import split_clusters
 from .logs import Logs, read_chars
-from .opinions import AXES, SIMULATED, Opinion, ask, detector_opinion, graded_opinions
+from .opinions import SIMULATED, Opinion, ask, desk_rubric, detector_opinion, graded_opinions
 from .section import Section, columns_of, percent, skipped
 
 QUESTION = "Can a cascade of judges cost less at a risk that is certified?"
@@ -40,7 +39,7 @@ def desk_tiers(logs: Logs, votes: int = 3) -> list[Tier]:
     Costs are relative: the detector reads nothing that a judge would, a vote of the small judge
     is a tenth of the top one.
     """
-    rubric = candidates()
+    rubric = desk_rubric("success")
     name = f"{SIMULATED}, lenient rates, {votes} votes"
     small = offline_judge(LENIENT, name=name)
     top = offline_judge(EXACT, name="rule judge without noise")
@@ -48,10 +47,9 @@ def desk_tiers(logs: Logs, votes: int = 3) -> list[Tier]:
     detector = detector_opinion(logs)
     if detector is not None:
         tiers.append(tier_of(detector, logs, 0.0))
-    success = {"success": AXES["success"]}
-    lower = ask(logs, small, rubric, axes=success, votes=votes)[0]
+    lower = ask(logs, small, rubric, votes=votes)[0]
     tiers.append(tier_of(lower, logs, 0.1 * votes))
-    tiers.append(tier_of(ask(logs, top, rubric, axes=success)[0], logs, 1.0))
+    tiers.append(tier_of(ask(logs, top, rubric)[0], logs, 1.0))
     return tiers
 
 

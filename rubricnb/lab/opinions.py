@@ -48,6 +48,16 @@ AXES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def desk_rubric(*axes: str) -> Rubric:
+    """Return the desk criteria that these axes ask; all four axes where none is named.
+
+    >>> len(desk_rubric("success")), len(desk_rubric())
+    (6, 9)
+    """
+    titles = {t for a in (axes or AXES) for t in AXES[a]}
+    return Rubric(tuple(c for c in candidates().criteria if c.title in titles))
+
+
 @dataclass(frozen=True, eq=False)
 class Opinion:
     """One judge's answers on one axis.
@@ -239,12 +249,12 @@ def desk_opinions(logs: Logs, *, steps: int = 4, seed: int = 0) -> list[Opinion]
 
     Three of the judges are one set of rules, with the noise that its name says.
     """
-    rubric = candidates()
+    rubric = desk_rubric()
     exact = offline_judge(EXACT, name="rule judge without noise")
     out = [
         *rule_opinions(logs, OrdersDesk().tools()),
         *ask(logs, exact, rubric, axes=AXES),
-        *ask(logs, exact, rubric, axes={"success": AXES["success"]}, steps=steps, seed=seed,
+        *ask(logs, exact, desk_rubric("success"), steps=steps, seed=seed,
              name=f"rule judge without noise, {steps} steps"),
     ]  # fmt: skip
     for what, noise in (("strict rates", STRICT), ("lenient rates", LENIENT)):
