@@ -48,6 +48,7 @@ from . import (  # noqa: E402
     grade,  # noqa: F401
     import_,  # noqa: F401
     install_world,  # noqa: F401
+    lab,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
     serve,  # noqa: F401

@@ -1,0 +1,153 @@
+"""Every section that the labels of a file allow, in one go, and where the time went."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import ConfigError
+from .cheaper import how_cheap
+from .dear import what_it_costs
+from .desk import desk_logs
+from .earlier import how_early
+from .false_success import false_successes
+from .foolable import how_foolable
+from .judged import how_good
+from .logs import Logs
+from .people import with_people
+from .prefixes import desk_audit_rubric
+from .recipe import what_recipe
+from .section import Section, save
+from .worth import worth_as_reward
+
+SECTIONS = ("judge", "worth", "false_success", "gaming", "cascade", "early", "cost", "people",
+            "recipe")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LabConfig:
+    """What ``run_lab`` does.
+
+    Args:
+        only: names of ``SECTIONS``; () for all.
+        seed: of every split, fold, rewrite and interval.
+        resamples: of the intervals.
+        alpha, delta: of the alarms' promises.
+        budget: judge tokens a policy token, for the recommendation.
+        price: dollars per million prompt, cached and completion tokens; None: no dollars.
+        judge_seconds: what one judge call takes, for the latency ratio.
+        runs: ``<out>/<profile>`` of a study, for quality against worth; None leaves it out.
+        key, answers: a labelling sheet's key and the answers to it.
+    """
+
+    only: tuple[str, ...] = ()
+    seed: int = 0
+    resamples: int = 1000
+    alpha: float = 0.1
+    delta: float = 0.1
+    budget: float = float("inf")
+    price: tuple[float, float, float] | None = None
+    judge_seconds: float | None = None
+    runs: Path | None = None
+    key: Path | None = None
+    answers: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.only) - set(SECTIONS))
+        if unknown:
+            raise ConfigError(f"want sections among {SECTIONS}; got {unknown[0]!r}")
+
+
+def _makers(logs: Logs, c: LabConfig) -> dict[str, Callable[[], Section]]:
+    """Section name -> how it is made; what was not asked for or given is not there."""
+    made: dict[str, Callable[[], Section]] = {
+        "judge": lambda: how_good(logs, resamples=c.resamples, seed=c.seed),
+        "false_success": lambda: false_successes(
+            logs, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
+        ),
+        "gaming": lambda: how_foolable(logs, seed=c.seed),
+        "cascade": lambda: how_cheap(logs, seed=c.seed),
+        "early": lambda: how_early(logs, alpha=c.alpha, delta=c.delta, seed=c.seed),
+        "cost": lambda: what_it_costs(logs, price=c.price),
+        "recipe": lambda: what_recipe(logs, budget=c.budget),
+    }
+    if c.runs is not None:
+        made["worth"] = lambda: worth_as_reward(c.runs)
+    if c.key is not None:
+        made["people"] = lambda: with_people(c.key, c.answers, resamples=c.resamples)
+    return {n: made[n] for n in SECTIONS if n in made and (not c.only or n in c.only)}
+
+
+def run_lab(
+    logs: Logs, config: LabConfig | None = None, say: Callable[[str], None] | None = None
+) -> list[Section]:
+    """Return every section that the labels of these rollouts allow, in order.
+
+    Args:
+        logs: any rollouts; what a section needs and they lack, its paragraph says.
+        config: settings.
+        say: told each section's name and time.
+    """
+    out = []
+    for name, make in _makers(logs, config or LabConfig()).items():
+        start = time.perf_counter()
+        out.append(make())
+        if say is not None:
+            done = "not answered" if out[-1].skipped else "done"
+            say(f"{name}: {done}, {time.perf_counter() - start:.1f} s")
+    return out
+
+
+def desk_lab(
+    n: int = 600,
+    config: LabConfig | None = None,
+    *,
+    false_successes_at: int = 3000,
+    say: Callable[[str], None] | None = None,
+) -> list[Section]:
+    """Return the lab on rollouts of the bundled desk, where everything is known.
+
+    Args:
+        n: rollouts of all sections but one.
+        config: settings; those of other logs are ignored.
+        false_successes_at: rollouts of the false-success section.
+        say: told each section's name and time.
+    """
+    from ..worlds import offline_judge
+    from .opinions import SIMULATED
+
+    c = config or LabConfig()
+    logs = desk_logs(n, seed=c.seed)
+    judge = offline_judge(name=f"{SIMULATED}, strict rates")
+    many = desk_logs(false_successes_at, seed=c.seed)
+    made = _makers(logs, c) | {
+        "false_success": lambda: false_successes(
+            many, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
+        ),
+        "early": lambda: how_early(
+            logs, alpha=c.alpha, delta=c.delta, seed=c.seed, judge=judge, rubric=desk_audit_rubric()
+        ),
+    }
+    out = []
+    for name in SECTIONS:
+        if name in ("worth", "people") or (c.only and name not in c.only):
+            continue
+        start = time.perf_counter()
+        out.append(made[name]())
+        if say is not None:
+            say(f"{name}: done, {time.perf_counter() - start:.1f} s")
+    return out
+
+
+def write_lab(
+    sections: Sequence[Section], folder: str | os.PathLike[str], source: str
+) -> dict[str, Path]:
+    """Write tables, figures, answers and, where one was fitted, the detector; return the paths."""
+    out = save(sections, folder, f"Can I trust this judge? {source}")
+    for s in sections:
+        if s.name == "false_success" and "detector" in s.values:
+            out["detector"] = s.values["detector"].save(Path(folder) / "false_success_detector")
+    return out
