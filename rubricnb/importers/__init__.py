@@ -162,7 +162,9 @@ def read(
     whole = getattr(module, "holds_folder", None)
     by_file = source.kind == "dir" and not (whole is not None and whole(source))
     trajectories = folders.read(source, module) if by_file else module.read(source)
-    if redact or (patterns := list(patterns)):
+    patterns = list(patterns)
+    if redact or patterns:
         redactor = Redactor(patterns, report.redacted, kinds=redact)
         trajectories = redactor.all(trajectories)
+        report.scrub = Redactor(patterns, kinds=redact).text  # with counts of its own
     return Reading(source, trajectories)

@@ -168,7 +168,7 @@ def carry(raw: Any, skip: Iterable[str], report: Report) -> dict[str, Any]:
         if key in skip or value is None or value in ("", [], {}):
             continue
         if len(as_json(value)) > LARGEST_META:
-            report.fields[clean(str(key), report)] += 1
+            report.fields[report.scrub(clean(str(key), report))] += 1
             continue
         out[clean(str(key), report)] = clean_value(value, report)
     return out

@@ -25,7 +25,8 @@ from .text import DEEPEST
 START = r"(?:(?<=\\[nrtbf])|(?<![\w.%+\\-]))"
 EMAIL = re.compile(
     # git@host:path is how repositories are named, not an address.
-    START + r"(?!git@[\w.-]+:)[\w.%+'-]{0,63}[\w%+-]@(?:[^\W_](?:[\w-]{0,62}[^\W_])?\.)+"
+    START + r"(?!git@[\w.-]+:)(?:[\w.%+-]|(?<=\w)'(?=\w)){0,63}[\w%+-]"
+    r"@(?:[^\W_](?:[\w-]{0,62}[^\W_])?\.)+"
     r"(?!(?:png|jpe?g|gif|svg|webp|py|js|ts|css|html?|json|md|txt)\b)[^\W\d_]{2,24}\b"
 )
 KEYS = re.compile(

@@ -10,7 +10,7 @@ an earlier one began) or dropped with a reason, so that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,7 @@ class Report:
         mended: replacements by kind: "ansi", "nul", "surrogate", "bytes", "image", ...
         redacted: replacements by kind: "email", "key", "phone", "pattern 1", ...
         fields: source fields that were not carried over -> how often.
+        scrub: what reasons, warnings and names of fields go through: words of the log are in them.
         inside: the file of a folder that is being read; places begin with it.
     """
 
@@ -64,6 +65,7 @@ class Report:
     redacted: Counter[str] = field(default_factory=Counter)
     fields: Counter[str] = field(default_factory=Counter)
     inside: str = ""
+    scrub: Callable[[str], str] = str
 
     def met(self, count: int = 1) -> None:
         """Count messages where the source holds them."""
@@ -92,6 +94,7 @@ class Report:
         self._add(self.warnings, place, text, 1)
 
     def _add(self, into: dict[str, Dropped], place: str | int, text: str, count: int) -> None:
+        text = self.scrub(text)
         text = text if text in into or len(into) < KEPT_REASONS else "other reasons"
         place = f"line {place}" if isinstance(place, int) else place
         place = f"{self.inside}: {place}".removesuffix(": ") if self.inside else place

@@ -181,6 +181,8 @@ class ExplorerState:
         """Set one verdict by hand."""
         if not 0 <= member < len(self.graded.group):
             raise ConfigError(f"want a member of 0..{len(self.graded.group) - 1}; got {member}")
+        if label not in [*Label]:
+            raise ConfigError(f"want a label of {[v.value for v in Label]}; got {label!r}")
         k, label = self.index(criterion_id), Label(label)
         last = len(self.graded.group.trajectories[member])
         wrong = [s for s in steps if not 1 <= s <= last]

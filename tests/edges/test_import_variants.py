@@ -191,6 +191,7 @@ def test_sub_agents_side_by_side_keep_their_turns(tmp_path):
         ("https://ann:hunter2@example.org/a", "https://ann:[key]@example.org/a"),
         ("write to jürgen@müller.de today", "write to [email] today"),
         ("pat.o'neil@example.com", "[email]"),
+        ("{'to': 'ann@example.com'}", "{'to': '[email]'}"),
         ("git clone git@github.com:foo/bar.git", "git clone git@github.com:foo/bar.git"),
         ("open http://host:8080/a@b", "open http://host:8080/a@b"),
         ("see pkg@1.2.3 and icon@2x.png", "see pkg@1.2.3 and icon@2x.png"),
@@ -210,3 +211,17 @@ def test_a_log_is_not_written_over_by_its_import(tmp_path):
         assert isinstance(result.exception, ConfigError), output
     assert log.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link.jsonl", "log.jsonl"]
+
+
+def test_what_is_redacted_is_not_in_the_report_either(tmp_path):
+    row = {"messages": [ASKED, SAID, {"role": "ann@example.com EMP-17", "content": "x"}],
+           "bob@example.com": "x" * 5000}  # fmt: skip
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    reading = importers.read(path, redact=True, patterns=iter(["EMP-[0-9]+"]))
+    list(reading)
+    said = json.dumps(reading.report.to_dict()) + str(reading.report)
+    assert "example.com" not in said
+    assert "EMP-17" not in said
+    assert "unknown role" in said
+    assert not reading.report.redacted  # nothing of it is in what was written

@@ -482,3 +482,9 @@ def test_export_says_where_it_cannot_write(tmp_path):
         with pytest.raises(ConfigError, match="want a file"):
             explorer.export(path)
     assert not list(tmp_path.parent.glob("*.part"))
+
+
+def test_a_label_that_is_none_is_refused():
+    explorer = rubricnb.explore(small())
+    with pytest.raises(ConfigError, match=r"want a label of .*'not_applicable'.*; got 'maybe'"):
+        explorer.judge("c0", "maybe")
