@@ -273,3 +273,4 @@ def _finish(done: asyncio.Future[None], error: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
+        done.exception()  # looked at here: whoever does not wait for it is not told by a warning

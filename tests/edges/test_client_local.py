@@ -16,6 +16,7 @@ from rubricnb.judge import (
 )
 from rubricnb.judge.local_server import CONTEXT, MODEL, LocalServer
 from rubricnb.judge.loop import run
+from rubricnb.judge.protocol import PHASES
 from rubricnb.judge.session import Limits, grade_file
 from rubricnb.rubric import FailedJudgement, Verdict
 from rubricnb.trajectory import Group
@@ -75,7 +76,7 @@ def test_five_phases_of_a_real_group_against_the_local_model(shared_data, tmp_pa
     assert any(record["clipped_steps"])
     assert record["models"] == [MODEL]
     bills = done.run.by("phase")
-    assert {"task_rubric", "rollout_rubric"} <= set(bills)
+    assert set(bills) == set(PHASES)
     for entry in done.run.entries:
         if entry.usage is not None:
             assert 0 < entry.usage.prompt + entry.usage.completion <= CONTEXT
