@@ -38,7 +38,7 @@ class Profile:
         group_size: rollouts a task (G).
         checkpoints: steps that are evaluated and averaged, as the paper does, no selection.
         eval_runs: runs a task in each evaluation.
-        eval_scenarios: evaluate the first so many scenarios of each split; None for all.
+        eval_scenarios: evaluate so many scenarios of each split, spread evenly; None for all.
         minutes: the time that it should stay within on two cores.
         workers: trainings side by side, one thread each.
     """
@@ -66,7 +66,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("quick", (0,), 6, (4, 5, 6), 5, groups=8, eval_scenarios=8),
-        Profile("small", (0, 1), 32, (28, 30, 32), 20),
+        Profile("small", (0, 1), 32, (28, 30, 32), 20, eval_scenarios=48),
         Profile("full", (0, 1, 2, 3, 4), 40, (36, 38, 40), 60),
     )
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..metrics import paired_difference
+from ..worlds.pools import POOLS
 from .cells import Cell, Section, Table, difference, label, ours, published_cell, section
 from .paper import published
 from .profiles import ARMS, ENOUGH_SEEDS, POLICIES, SPLITS
@@ -188,12 +189,25 @@ def notes(ev: Evaluations, arms: Sequence[Arm]) -> tuple[str, ...]:
         "each the mean over the evaluated checkpoints without selection. Intervals over tasks "
         "(bootstrap by scenario) are in the CSV and in record.json."
     )
+    out.append(_evaluated_on(ev, arms))
     out.append(
         'Columns headed "as published" are DRACO\'s own figures (arXiv 2609.04094) for a model '
         "and a benchmark of another scale; they are no measurement of this package, and ours are "
         "no measurement of that model."
     )
     return tuple(out)
+
+
+def _evaluated_on(ev: Evaluations, arms: Sequence[Arm]) -> str:
+    """How many tasks of each split stand behind the figures, of how many."""
+    frames = [ev.rows[a] for a in arms]
+    said = []
+    for split in dict.fromkeys(s for f in frames for s in f["split"].unique()):
+        seen = {t for f in frames for t in f.loc[f["split"] == split, "task_id"]}
+        whole = f" of {sum(POOLS[split].tasks)}" if split in POOLS else ""
+        said.append(f"{split} {len(seen)}{whole} tasks")
+    runs = max((int(f["run"].max()) + 1 for f in frames), default=0)
+    return f"Evaluated on {', '.join(said)}, {runs} runs a task."
 
 
 def main_table(ev: Evaluations) -> Table:
