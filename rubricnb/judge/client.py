@@ -14,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import weakref
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2  # what the openai client speaks
 import openai
 import tenacity
 
@@ -195,6 +197,9 @@ class EndpointJudge:
             max_retries=0,
             timeout=openai.Timeout(self.attempt_seconds, connect=10.0),
         )
+        # Left to the garbage collector, its sockets would close while the loop still watches their
+        # numbers, and new connections that get these numbers would never be read.
+        weakref.finalize(self, _retire, loop, self._client, os.getpid()).atexit = False
         self._slots = asyncio.Semaphore(self.concurrency)
         self._rates = Rates(*self._per_minute)
         self._home = loop
@@ -262,17 +267,33 @@ class EndpointJudge:
         while True:
             sent = self._quirks.apply(wanted)
             try:
-                got = await self._client.chat.completions.with_raw_response.create(
-                    model=self.model,
-                    messages=list(call.messages),
-                    extra_body={**self.extra, **call.extra},
-                    **sent,
+                # The body as it came: ``chat.completions.create`` would build a model of it, and
+                # of the request, for more than the rest of a call costs.
+                asked = {"model": self.model, "messages": call.messages}
+                got = await self._client.post(
+                    "/chat/completions",
+                    cast_to=httpx2.Response,
+                    body={**asked, **sent, **self.extra, **call.extra},
                 )
             except (openai.BadRequestError, openai.UnprocessableEntityError) as e:
                 if not self._quirks.learn(e.body or e.message, sent):
                     raise
                 continue
             return self._key.clean(got.text)
+
+
+_RETIRING: set[asyncio.Task[None]] = set()  # a loop holds its tasks but weakly
+
+
+def _retire(loop: asyncio.AbstractEventLoop, client: openai.AsyncOpenAI, owner: int) -> None:
+    """Close a client on the loop that it has lived on."""
+
+    def close() -> None:
+        _RETIRING.add(task := loop.create_task(client.close()))
+        task.add_done_callback(_RETIRING.discard)
+
+    if os.getpid() == owner and not loop.is_closed():
+        loop.call_soon_threadsafe(close)
 
 
 def _root(error: BaseException) -> BaseException:

@@ -18,6 +18,7 @@ import queue
 import sqlite3
 import threading
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,8 @@ class Store:
         self._lock = threading.Lock()
         self._db = self._connect()
         self._queue: queue.SimpleQueue = queue.SimpleQueue()
+        self._later: deque[tuple[str, tuple]] = deque()
+        self._fresh: dict[str, str] = {}  # parsed replies that are on their way to the cache
         self._writer: threading.Thread | None = None
         self._owner = os.getpid()
         self._kept: set[str] = set()
@@ -112,6 +115,8 @@ class Store:
 
     def close(self) -> None:
         """Write what is queued and let the file go."""
+        if self._later:
+            self._start()
         if self._writer is not None:
             self._queue.put(None)
             self._writer.join()
@@ -155,7 +160,8 @@ class Store:
 
     def cached(self, key: str) -> Reply | None:
         """Return the parsed reply to a question, from whichever run."""
-        rows = self._read("SELECT reply FROM cache WHERE key = ?", key)
+        fresh = self._fresh.get(key)
+        rows = [(fresh,)] if fresh else self._read("SELECT reply FROM cache WHERE key = ?", key)
         return reply_from_json(rows[0][0]) if rows else None
 
     def journalled(self, run: str, key: str) -> Row | None:
@@ -194,14 +200,21 @@ class Store:
         The statement is queued before this returns, so that cancelling the wait loses nothing.
         Statements queued together are committed together.
         """
-        if self._writer is None or self._owner != os.getpid():
-            self._owner = os.getpid()
-            self._writer = threading.Thread(target=self._work, name="rubricnb-store", daemon=True)
-            self._writer.start()
+        self._start()
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         self._queue.put((sql, values, loop, done))
         return done
+
+    def write_later(self, sql: str, *values: Any) -> None:
+        """Queue one statement that nobody waits for: it goes with the next commit, or ``close``."""
+        self._later.append((sql, values))
+
+    def _start(self) -> None:
+        if self._writer is None or self._owner != os.getpid():
+            self._owner = os.getpid()
+            self._writer = threading.Thread(target=self._work, name="rubricnb-store", daemon=True)
+            self._writer.start()
 
     def _work(self) -> None:
         db = self._connect()
@@ -211,11 +224,18 @@ class Store:
             while not self._queue.empty():
                 batch.append(self._queue.get())
             end = None in batch
-            batch = [b for b in batch if b is not None]
-            error = _commit(db, batch)
-            for _, _, loop, done in batch:
+            waited = [b for b in batch if b is not None]
+            later = [self._later.popleft() for _ in range(len(self._later))]
+            error = _commit(db, [*later, *((sql, values) for sql, values, _, _ in waited)])
+            for sql, values in later:
+                if sql == _REMEMBER:
+                    self._fresh.pop(values[0], None)
+            loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+            for _, _, loop, done in waited:
+                loops.setdefault(loop, []).append(done)
+            for loop, futures in loops.items():
                 if not loop.is_closed():
-                    loop.call_soon_threadsafe(_finish, done, error)
+                    loop.call_soon_threadsafe(_finish, futures, error)
         db.close()
 
     def note(self, run: str, key: str, call: Call, form: str, body: str, seconds: float):
@@ -224,9 +244,10 @@ class Store:
         values = (run, key, call.phase, about, form, body, seconds, _now())
         return self.write(f"INSERT INTO journal ({_FIELDS}) VALUES (?,?,?,?,?,?,?,?)", *values)
 
-    def remember(self, key: str, reply: Reply) -> asyncio.Future[None]:
+    def remember(self, key: str, reply: Reply) -> None:
         """Queue a parsed reply for the cache; the first one to a question stays."""
-        return self.write("INSERT OR IGNORE INTO cache VALUES (?, ?)", key, reply_to_json(reply))
+        text = self._fresh.setdefault(key, reply_to_json(reply))
+        self.write_later(_REMEMBER, key, text)
 
     def keep_prompt(self, key: str, parts: list[list[str]], call: Call) -> None:
         """Queue a call as it is sent; a part that several prompts share is kept once."""
@@ -235,11 +256,12 @@ class Store:
                 if digest not in self._kept:
                     self._kept.add(digest)
                     body = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
-                    self.write("INSERT OR IGNORE INTO texts VALUES (?, ?)", digest, body)
+                    self.write_later("INSERT OR IGNORE INTO texts VALUES (?, ?)", digest, body)
         fields = {**sent(call, parts), "phase": call.phase, "key": dict(call.key)}
-        self.write("INSERT OR IGNORE INTO calls VALUES (?, ?)", key, canonical(fields))
+        self.write_later("INSERT OR IGNORE INTO calls VALUES (?, ?)", key, canonical(fields))
 
 
+_REMEMBER = "INSERT OR IGNORE INTO cache VALUES (?, ?)"
 _FIELDS = "run, key, phase, about, form, body, seconds, made"
 _ROWS = "SELECT n, key, phase, about, form, body, seconds FROM journal WHERE run = ?"
 
@@ -253,10 +275,12 @@ def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def _commit(db: sqlite3.Connection, batch: list[tuple]) -> Exception | None:
+def _commit(db: sqlite3.Connection, batch: list[tuple[str, tuple]]) -> Exception | None:
+    if not batch:
+        return None
     try:
         db.execute("BEGIN IMMEDIATE")
-        for sql, values, _, _ in batch:
+        for sql, values in batch:
             db.execute(sql, values)
         db.execute("COMMIT")
     except sqlite3.Error as e:  # a full disk, a lock held for a minute
@@ -266,11 +290,12 @@ def _commit(db: sqlite3.Connection, batch: list[tuple]) -> Exception | None:
     return None
 
 
-def _finish(done: asyncio.Future[None], error: Exception | None) -> None:
-    if done.done():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
-        done.exception()  # looked at here: whoever does not wait for it is not told by a warning
+def _finish(futures: list[asyncio.Future[None]], error: Exception | None) -> None:
+    for done in futures:
+        if done.done():
+            continue
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+            done.exception()  # looked at here: who does not wait for it is not told by a warning

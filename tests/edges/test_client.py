@@ -4,13 +4,16 @@ import asyncio
 import email.utils
 import logging
 import pickle
+import subprocess
+import sys
 import time
 import traceback
+from pathlib import Path
 
 import pytest
 
 from rubricnb.errors import CallError, JudgeError, QuotaError
-from rubricnb.judge import Call, Usage
+from rubricnb.judge import Call, RecordedJudge, Store, Usage
 from rubricnb.judge.client import _LEARNED, EndpointJudge
 from rubricnb.judge.loop import run
 from tests.edges.loopback import (
@@ -23,6 +26,7 @@ from tests.edges.loopback import (
     error,
 )
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-planted-0123456789"
 SCHEMA = {"title": "reply", "type": "object", "properties": {"a": {"type": "string"}}}
 
@@ -518,3 +522,30 @@ def test_a_token_rate_holds_calls_back_and_refuses_none():
         start = time.monotonic()
         run(work())
     assert time.monotonic() - start >= 0.9
+
+
+def test_judges_that_come_and_go_leave_the_loop_able_to_read(tmp_path):
+    def use(url, i):
+        with Store(tmp_path / f"{i}.sqlite") as store:
+            judge = RecordedJudge(EndpointJudge(url, "m", deadline=6), store)
+
+            async def many():
+                slots = asyncio.Semaphore(64)
+
+                async def one(j):
+                    async with slots:
+                        await judge.complete(call(f"{i} {j} " + "word " * 800))
+
+                await asyncio.gather(*(one(j) for j in range(200)))
+
+            run(many())
+
+    # A server in a process of its own, so that new connections get the numbers of old ones.
+    argv = [sys.executable, "-m", "tests.edges.loopback", "--latency", "0.05"]
+    server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        url = server.stdout.readline().strip()
+        for i in range(6):
+            use(url, i)
+    finally:
+        server.kill()
