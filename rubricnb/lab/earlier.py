@@ -189,8 +189,9 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
                 f"{delta:g}; with {held} it never alarms."
             )
             continue
+        held = f" ({need} held-out successes needed)" if name == "PAC" else ""
         said.append(
-            f"With {who}, the {name} threshold at alpha {alpha:g} alarms "
+            f"With {who}, the {name} threshold at alpha {alpha:g}{held} alarms "
             f"{span(false)} of the successes and {span(power)} of the failures, which saves "
             f"{percent(saved, 1)} of all tokens (mean over {len(some)} splits of the tasks)."
         )

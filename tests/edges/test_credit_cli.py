@@ -38,7 +38,7 @@ def test_the_graded_file_is_not_written_over(graded):
 @pytest.mark.parametrize(
     ("where", "more", "said"),
     [
-        ("no/such/folder/credit.jsonl", (), "want a file that can be used"),
+        ("no/such/folder/credit.jsonl", (), "want a file in a folder that exists"),
         ("credit.jsonl", ("--set", "eps=abc"), "want eps a finite number in [0, inf]; got 'abc'"),
     ],
 )
