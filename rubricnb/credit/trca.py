@@ -52,7 +52,8 @@ def trca(
         lam: in [0, 1], weight of Breakthrough.
         gamma: in [0, 1], discount.
         r: scale of each category, >= 0 (published values unknown: 1).
-        base: "outcome", "rubric", or "none": no environment return, so A^E = 0.
+        base: "outcome", "rubric", or "none": no environment return, so A^E = 0; a NaN in reward_G
+            then still leaves a rollout out.
         episode: A^E standardises the return of "env" alone, or of "env+rubric" (undetermined).
         step_weight, ddof, eps: >= 0; of A^S and as ``group_advantage`` (undetermined).
     Returns:
@@ -75,6 +76,8 @@ def trca(
     step = (1.0 - lam) * F + lam * B
     if base == "none":
         env, graded = np.zeros(F.shape), np.ones(len(batch), dtype=bool)
+        if batch.reward_G is not None:
+            graded = ~np.isnan(batch.reward_G)
     else:
         env, graded = batch.step_rewards(base, "trca"), batch.graded(base, "trca")
     total = env.sum(axis=1) + (step.sum(axis=1) if episode == "env+rubric" else 0.0)

@@ -51,10 +51,11 @@ class Account:
     def to_json(self) -> dict[str, Any]:
         """Return the account in the order of the phases, without what is zero."""
         out: dict[str, Any] = {}
+        order = (*PHASES, *sorted({*self.calls} - {*PHASES}))
         for name in ("calls", "retries", "repairs", "unreadable"):
             counts = getattr(self, name)
-            out[name] = {p: counts[p] for p in PHASES if counts[p]}
-        out["tokens"] = {p: dict(self.tokens[p]) for p in PHASES if p in self.tokens}
+            out[name] = {p: counts[p] for p in order if counts[p]}
+        out["tokens"] = {p: dict(self.tokens[p]) for p in order if p in self.tokens}
         out["models"] = sorted(self.models)
         return out
 

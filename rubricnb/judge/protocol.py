@@ -32,7 +32,8 @@ class Call:
     """One question to a judge.
 
     Args:
-        phase: one of ``PHASES``; a repair call keeps the phase that it repairs.
+        phase: one of ``PHASES``, or of a rival protocol's own; a repair call keeps the phase that
+            it repairs.
         messages: mappings with "role" and "content" (text), in order.
         schema: the JSON schema that the reply should follow, as a hint; None for plain text.
         max_tokens: limit of the completion, None for the judge's own default.

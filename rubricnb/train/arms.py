@@ -24,6 +24,7 @@ class Arm:
         lenient: judged by the lenient judge, which stands in for the policy judging itself.
         votes: scoring calls a rollout, aggregated by unanimity.
         style: citation style of the offline judge.
+        evidence: what the grader hands the rule: a name of ``graders.EVIDENCE``.
     """
 
     name: str
@@ -34,12 +35,15 @@ class Arm:
     lenient: bool = False
     votes: int = 1
     style: str = "flip"
+    evidence: str = "rubric"
 
     @property
     def attribution(self) -> str:
         """Steps are cited only where the rule reads citations: a call a rollout less elsewhere."""
         return "none" if self.rule == "grpo" else "separate"
 
+
+_BLIND_TRIAGE = {"base": "rubric"}  # the judged rubric's reward in place of the outcome
 
 ARMS: Mapping[str, Arm] = {
     a.name: a
@@ -52,6 +56,12 @@ ARMS: Mapping[str, Arm] = {
         Arm("draco", rule="draco"),
         Arm("draco_self_k3", rule="draco", lenient=True, votes=3),
         Arm("draco_self_k1", rule="draco", lenient=True),
+        # Rules of other papers. Both start from the world's outcome, as published; the variants
+        # that never see it follow.
+        Arm("triage", reward="outcome", rule="triage", evidence="roles"),
+        Arm("trca", reward="outcome", rule="trca", evidence="operators"),
+        Arm("triage_blind", rule="triage", rule_options=_BLIND_TRIAGE, evidence="roles"),
+        Arm("trca_blind", rule="trca", rule_options={"base": "none"}, evidence="operators"),
     )
 }
 

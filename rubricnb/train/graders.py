@@ -1,23 +1,27 @@
-"""From an arm to the grader that CreditGRPOTrainer asks: outcome, coin, or the five phases."""
+"""From an arm to the grader that CreditGRPOTrainer asks: outcome, coin, judge, or a rival's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ..errors import ConfigError
 from ..files import content_hash, to_json
+from ..grading import arrays
 from ..judge.config import JudgeConfig
 from ..judge.criteria import CriteriaReading
 from ..judge.ledger import Ledger
 from ..judge.protocol import Call, CallableJudge, Judge, Reply, Usage
+from ..judge.rivals.roles import label_roles
 from ..judge.run import grade
 from ..rubric import Criterion, GradedGroup, Rubric
 from ..seeds import child_seed
 from ..trajectory import Group
 from ..worlds.desk_judge import LENIENT_NAME, NAME, offline_judge
 from ..worlds.desk_noise import LENIENT, STRICT, JudgeNoise
+from ..worlds.desk_operators import desk_operators
 from .arms import Arm
 from .credit_trainer import Grade
 
@@ -50,26 +54,54 @@ class ArmGrader:
             rates = LENIENT if self.arm.lenient else STRICT
             self.noise = replace(rates, seed=child_seed(self.seed, "judge noise"))
         self._simulated = self.judge is None
-        if self.arm.reward == "rubric" and self.judge is None:
+        if self.arm.evidence not in EVIDENCE:
+            raise ConfigError(f"want evidence of {list(EVIDENCE)}; got {self.arm.evidence!r}")
+        if not self._asks:
+            return
+        if self.judge is None:
             name = LENIENT_NAME if self.arm.lenient else NAME
             self.judge = offline_judge(self.noise, self.arm.style, name)
-        if self.arm.reward == "rubric":
-            self._config = JudgeConfig(
-                rubric=self.static if self.arm.rubric == "static" else "dynamic",
-                attribution=self.arm.attribution,
-                votes=self.arm.votes,
-                # Fixed by the seed, so that an interrupted run and an unbroken one are the same.
-                nonce=content_hash(["nonce", self.seed])[:32],
-            )
-            self._judge = booked(self.judge, self.ledger)
+        self._config = JudgeConfig(
+            rubric=self.static if self.arm.rubric == "static" else "dynamic",
+            attribution=self.arm.attribution if self.arm.evidence == "rubric" else "none",
+            votes=self.arm.votes,
+            # Fixed by the seed, so that an interrupted run and an unbroken one are the same.
+            nonce=content_hash(["nonce", self.seed])[:32],
+        )
+        self._judge = booked(self.judge, self.ledger)
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a judge is asked at all."""
+        kind = self.arm.evidence
+        return kind == "roles" or (kind == "rubric" and self.arm.reward == "rubric")
 
     def __call__(self, groups: Sequence[Group]) -> Sequence[Grade]:
         """Grade whole groups."""
+        return EVIDENCE[self.arm.evidence](self, groups)
+
+    def rewards(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """Outcomes, coins, or groups graded on a rubric."""
         if self.arm.reward == "outcome":
             return [[_outcome(t.outcome) for t in g.trajectories] for g in groups]
         if self.arm.reward == "random":
             return [[float(self._coin(t.id)) for t in g.trajectories] for g in groups]
         return grade(groups, self._judge, self._config, task_rubrics=self._task_rubrics)
+
+    def roles(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """TRIAGE: every step's role, beside the outcome or, outcome-blind, a rubric's reward."""
+        batches = [r.batch(tokens=len) for r in label_roles(groups, self._judge, self._config)]
+        if self.arm.reward == "outcome":
+            return batches
+        rewards = [arrays(g, tokens=len).reward_G for g in self.rewards(groups)]
+        return [
+            replace(b, reward_G=r, outcome_G=None) for b, r in zip(batches, rewards, strict=True)
+        ]
+
+    def operators(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """TRCA: what each step sets off, by the bundled world's rules, without a judge."""
+        seen = self.arm.reward == "outcome"
+        return [o.batch(tokens=len, outcome=seen) for o in desk_operators(groups)]
 
     def _coin(self, rollout: str) -> int:
         return child_seed(self.seed, "random reward", rollout) & 1
@@ -87,7 +119,7 @@ class ArmGrader:
 
     def record(self) -> dict[str, Any] | None:
         """What judge.json holds; None where no judge was asked."""
-        if self.arm.reward != "rubric":
+        if not self._asks:
             return None
         noise = {k: v for k, v in asdict(self.noise).items() if k != "seed"}
         return {
@@ -98,6 +130,14 @@ class ArmGrader:
             "unit": UNIT if self._simulated else "the endpoint's tokens",
             **self.ledger.to_json(),
         }
+
+
+# What an arm's rule reads, by the name in ``Arm.evidence``; a new rule's grader is one line here.
+EVIDENCE: Mapping[str, Callable[[ArmGrader, Sequence[Group]], Sequence[Grade]]] = {
+    "rubric": ArmGrader.rewards,
+    "roles": ArmGrader.roles,
+    "operators": ArmGrader.operators,
+}
 
 
 def _outcome(value: float | None) -> float:

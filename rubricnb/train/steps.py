@@ -33,6 +33,8 @@ def step_row(seen: CreditStep) -> dict[str, Any]:
         "max_multiplier": _largest_multiplier(batch, credit),
         "credit_by_kind": _by_kind(batch, credit),
     }
+    if batch.role_GS is not None:
+        row["roles"] = _counts(batch.role_GS[batch.live_GS])
     graded = [g for g in seen.grades if isinstance(g, GradedGroup)]
     return row | _verdicts(graded) if graded else row
 

@@ -1,5 +1,7 @@
 """The offline rule judge of the bundled desks: the five phases, from the messages alone.
 
+The phases of the other protocols are answered in ``desk_rivals``.
+
 It gets the very messages that an LLM judge gets, reads them back with ``read_call`` and answers
 in the wire format that the prompts ask for. It never sees a task's spec, an episode or a state,
 so what the transcript hides (a change that was acknowledged and lost) it cannot know.
@@ -10,11 +12,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..errors import ConfigError, JudgeError
 from ..judge.protocol import Call, CallableJudge
 from ..judge.shown import Shown, read_call
+from . import desk_rivals
 from .desk_criteria import Key, catalogue, keys, normal, rule_of, write
 from .desk_findings import STYLES, Finding
 from .desk_kinds import KINDS, ORDER
@@ -86,12 +90,13 @@ class DeskJudge:
         if style not in STYLES:
             raise ConfigError(f"want a citation style of {STYLES}; got {style!r}")
         self.noise, self.style = noise, style
-        self._phases: Mapping[str, Callable[[Call, _Reader], dict[str, Any]]] = {
+        self._phases: Mapping[str, Callable[[Call, _Reader], Mapping[str, Any]]] = {
             "task_rubric": self._task_rubric,
             "rollout_rubric": self._rollout_rubric,
             "union": self._union,
             "scoring": self._scoring,
             "attribution": self._attribution,
+            **{phase: partial(answer, self) for phase, answer in desk_rivals.PHASES.items()},
         }
 
     def __call__(self, call: Call) -> str:

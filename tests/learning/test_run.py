@@ -46,10 +46,11 @@ def groups(tasks=3, members=4):
     return out
 
 
-def test_the_arms_differ_in_the_reward_signal_alone():
+def test_the_arms_have_names():
     assert set(ARMS) == {
         *("outcome", "random", "static", "static_credit", "dynamic", "draco"),
         *("draco_self_k3", "draco_self_k1"),
+        *("triage", "trca", "triage_blind", "trca_blind"),
     }
     with pytest.raises(ConfigError, match="'dracula'"):
         arm("dracula")
