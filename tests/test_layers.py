@@ -16,7 +16,7 @@ LAYER = {
     "maths": ["credit", "grading", "metrics"],
     "edges": ["importers", "judge", "worlds"],
     "learning": ["policy", "train"],
-    "evidence": ["figures", "widgets", "experiments", "report", "cli", "lab"],
+    "evidence": ["figures", "widgets", "experiments", "report", "cli", "lab", "fidelity"],
 }
 ORDER = list(LAYER)
 LAYER_OF = {name: layer for layer, names in LAYER.items() for name in names}

@@ -45,6 +45,7 @@ def main() -> None:
 from . import (  # noqa: E402
     credit,  # noqa: F401
     evaluate,  # noqa: F401
+    fidelity,  # noqa: F401
     grade,  # noqa: F401
     import_,  # noqa: F401
     install_world,  # noqa: F401

@@ -1,0 +1,48 @@
+"""Does credit land on the right step? Every rule against the true advantage of each step.
+
+run_fidelity        everything: rows, rows on human labels, files
+SIZES, size_of      quick, small, full
+CONDITIONS          the judges: exact, noisy, miscited, biased, by citation style
+oracle, value       A* = V(after) - V(before) by roll-ins from saved states
+benchmark           rules x judges against A*
+Truth, Scorer       the scores, with intervals over tasks
+data_sets, score_people  the same against labels that people gave
+finding             one paragraph made from the numbers
+"""
+
+from importlib import import_module
+from typing import Any
+
+_WHERE = {
+    "run_fidelity": "run",
+    "home_of": "run",
+    "figures": "run",
+    "Size": "sizes",
+    "SIZES": "sizes",
+    "size_of": "sizes",
+    "Condition": "sizes",
+    "CONDITIONS": "sizes",
+    "oracle": "oracle",
+    "value": "oracle",
+    "Valued": "oracle",
+    "benchmark": "benchmark",
+    "Results": "benchmark",
+    "Truth": "scores",
+    "Scorer": "scores",
+    "METRICS": "scores",
+    "data_sets": "people",
+    "score_people": "people",
+    "fidelity_table": "report",
+    "finding": "report",
+}
+__all__ = list(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,238 @@
+"""Every credit rule against the true advantage, under every judge: the rows of the table."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..credit import RULES, CreditBatch, stack
+from ..errors import CreditError
+from ..experiments.records import write_json
+from ..files import content_hash
+from ..metrics import Interval, inert_share
+from ..seeds import child_seed, generator
+from ..trajectory import Group
+from .evidence import Traces, evidence, judged, traces
+from .oracle import Valued
+from .scores import Scorer, Truth, ceiling
+from .sizes import CONDITIONS, Condition, Size
+
+# Beside every rule at its defaults: the same rule from the world's verdict in place of the rubric.
+VARIANTS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "grpo, outcome": ("grpo", {"base": "outcome"}),
+}
+REFERENCES = ("oracle", "oracle, other half", "shuffled oracle")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Scores of one rule under one condition.
+
+    Args:
+        pool: the split of the desk.
+        condition: a name of ``CONDITIONS``; "" for the references.
+        rule: a name of ``RULES`` or ``VARIANTS``, or a reference.
+        scores: metric -> interval over tasks; {} where the rule could not run.
+        missing: why it could not run.
+    """
+
+    pool: str
+    condition: str
+    rule: str
+    scores: Mapping[str, Interval]
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """All rows, and what is said about the truth and the judges.
+
+    Args:
+        rows: by pool, condition and rule.
+        truth: per pool: steps, rollouts, tasks, success, standard error, shares, ceiling.
+        inert: per pool and condition: ``InertShare`` as a mapping.
+    """
+
+    rows: tuple[Row, ...]
+    truth: Mapping[str, Mapping[str, float]]
+    inert: Mapping[str, Mapping[str, Mapping[str, float]]]
+
+    def find(self, pool: str, condition: str, rule: str) -> Row | None:
+        """The row of these names, if any."""
+        same = (pool, condition, rule)
+        return next((r for r in self.rows if (r.pool, r.condition, r.rule) == same), None)
+
+
+def grouped(valued: Sequence[Valued]) -> list[list[Valued]]:
+    """Return the rollouts of each task and seed together, in order."""
+    groups: dict[tuple[str, str], list[Valued]] = {}
+    for v in valued:
+        seed = v.trajectory.id.rpartition("/")[2].partition(".")[0]
+        groups.setdefault((v.trajectory.task.id, seed), []).append(v)
+    return list(groups.values())
+
+
+def truth_of(groups: Sequence[Sequence[Valued]], half: int | None = None) -> Truth:
+    """Return the true advantages of all steps in the order of ``flat``."""
+    each = [v for g in groups for v in g]
+    return Truth(
+        np.concatenate([v.advantages(half) for v in each]),
+        np.concatenate([v.errors() for v in each]) * (1 if half is None else np.sqrt(2)),
+        [v.trajectory.id for v in each for _ in v.trajectory.steps],
+        [v.trajectory.task.id for v in each for _ in v.trajectory.steps],
+        np.concatenate([v.gradient_JD for v in each]),
+        np.array([float(s.tokens or 1) for v in each for s in v.trajectory.steps]),
+    )
+
+
+def flat(batch: CreditBatch, credit_GS: np.ndarray) -> np.ndarray:
+    """(N,) the credit of all steps with tokens, rollout after rollout."""
+    return credit_GS[batch.live_GS]
+
+
+def credits(batch: CreditBatch) -> dict[str, np.ndarray | str]:
+    """Return every rule's credit per step, or why it has none, by name."""
+    out: dict[str, np.ndarray | str] = {}
+    plain = {name: (name, {}) for name in RULES}
+    for name, (rule, options) in {**plain, **VARIANTS}.items():
+        try:
+            out[name] = flat(batch, RULES[rule](batch, **options))
+        except CreditError as e:
+            out[name] = str(e)
+    return out
+
+
+def score_condition(
+    pool: str,
+    name: str,
+    condition: Condition,
+    groups: Sequence[Sequence[Valued]],
+    found: Sequence[Sequence[Traces]],
+    scorer: Scorer,
+) -> tuple[list[Row], dict[str, float]]:
+    """Return the rows of one condition and how often its credit is inert."""
+    by_seed: dict[str, list[int]] = {}
+    for i, g in enumerate(groups):
+        by_seed.setdefault(g[0].trajectory.id.rpartition("/")[2].partition(".")[0], []).append(i)
+    graded: dict[int, Any] = {}
+    for seed, at in by_seed.items():
+        asked = [Group(groups[i][0].trajectory.task, _rollouts(groups[i])) for i in at]
+        graded.update(zip(at, judged(asked, condition, int(seed)), strict=True))
+    batches = [evidence(graded[i], found[i], condition) for i in range(len(groups))]
+    batch = stack(batches)
+    rows = [
+        Row(pool, name, rule, {}, credit)
+        if isinstance(credit, str)
+        else Row(pool, name, rule, scorer(credit))
+        for rule, credit in credits(batch).items()
+    ]
+    A = batch.advantage(rule="draco")
+    return rows, asdict(inert_share(batch.pass_GS, batch.fail_GS, batch.tokens_GS, A))
+
+
+def _rollouts(group: Sequence[Valued]) -> tuple:
+    return tuple(v.trajectory for v in group)
+
+
+def references(pool: str, groups: Sequence[Sequence[Valued]], scorer: Scorer) -> list[Row]:
+    """Return the rows that frame the others: the oracle, its two halves, and the oracle shuffled.
+
+    "oracle, other half" scores one half of the roll-ins against the other: what a second oracle of
+    half the size would reach.
+    """
+    A = scorer.truth.advantage_N
+    halves = truth_of(groups, 0), truth_of(groups, 1)
+    second = Scorer(halves[0], scorer.resamples, scorer.seed)(halves[1].advantage_N)
+    mixed = generator(0, "shuffled oracle").permutation(A)
+    scores = (scorer(A), second, scorer(mixed))
+    return [Row(pool, "", n, s) for n, s in zip(REFERENCES, scores, strict=True)]
+
+
+def about(groups: Sequence[Sequence[Valued]], scorer: Scorer) -> dict[str, float]:
+    """Return what the truth is made of, its standard error and its noise ceiling."""
+    each = [v for g in groups for v in g]
+    first, second = (truth_of(groups, h).advantage_N for h in (0, 1))
+    t = scorer.truth
+    return {
+        "tasks": scorer.tasks,
+        "rollouts": len(each),
+        "steps": len(t.advantage_N),
+        "success": float(np.mean([v.trajectory.outcome or 0.0 for v in each])),
+        "mean_error": float(t.error_N.mean()),
+        "spread": float(t.advantage_N.std()),
+        "clear": float(t.clear().mean()),
+        **scorer.base_rates(),
+        **ceiling(first, second),
+    }
+
+
+def benchmark(
+    size: Size,
+    valued: Sequence[Valued],
+    folder: str | os.PathLike[str],
+    *,
+    conditions: Mapping[str, Condition] = CONDITIONS,
+    say: Callable[[str], None] = print,
+) -> Results:
+    """Return every rule's scores under every condition; finished conditions are read, not redone.
+
+    Args:
+        size: its pools and resamples.
+        valued: the oracle's rollouts.
+        folder: one file a pool and condition, each of stated inputs.
+        conditions: the judges.
+        say: told about each condition.
+    """
+    rows: list[Row] = []
+    truth: dict[str, Any] = {}
+    inert: dict[str, Any] = {}
+    for pool in size.pools:
+        mine = [v for v in valued if v.trajectory.task.meta.get("split") == pool]
+        groups = grouped(mine)
+        scorer = Scorer(truth_of(groups), size.resamples, child_seed(0, "fidelity bootstrap"))
+        truth[pool] = about(groups, scorer)
+        rows += references(pool, groups, scorer)
+        found = [[traces(v.trajectory, v.seed) for v in g] for g in groups]
+        inert[pool] = {}
+        inputs = content_hash([[v.trajectory.id, v.success_JK.tolist()] for v in mine])
+        for name, condition in conditions.items():
+            mark = content_hash(
+                [inputs, asdict(condition), sorted(RULES), list(VARIANTS), size.resamples]
+            )
+            path = Path(folder) / f"{pool}.{name}.json"
+            done = _kept(path, mark)
+            if done is None:
+                made = score_condition(pool, name, condition, groups, found, scorer)
+                done = _remember(path, mark, *made)
+                say(f"fidelity: {pool}, {condition.title}")
+            rows += done[0]
+            inert[pool][name] = done[1]
+    return Results(tuple(rows), truth, inert)
+
+
+def _remember(path: Path, mark: str, rows: list[Row], inert: dict[str, float]):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    plain = [asdict(r) for r in rows]
+    write_json(path, {"mark": mark, "rows": plain, "inert": inert})
+    return _kept(path, mark)
+
+
+def _kept(path: Path, mark: str) -> tuple[list[Row], dict[str, float]] | None:
+    """The rows of an earlier run with the same inputs."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if value.get("mark") != mark:
+        return None
+    rows = [
+        Row(**{**r, "scores": {k: Interval(**x) for k, x in r["scores"].items()}})
+        for r in value["rows"]
+    ]
+    return rows, value["inert"]

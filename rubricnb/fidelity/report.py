@@ -1,0 +1,270 @@
+"""The fidelity table and its finding, from the rows alone, with the record that traces them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..credit import RULES
+from ..experiments.cells import Cell, Section, Table, bounds, label, row, section, shown
+from ..experiments.records import file_hash, versions, write_json
+from ..experiments.writing import write_table
+from ..metrics import Interval
+from .benchmark import REFERENCES, Results
+from .people import PeopleRow
+from .scores import METRICS
+from .sizes import CONDITIONS, Size
+
+# The paper's own counts of unanimous rollouts (DRACO, App. B.3), in percent.
+PAPER_INERT = {"DRACO": 48.1, "static rubric": 76.4}
+TITLES = {
+    "pearson": "Pearson r",
+    "spearman": "Spearman",
+    "within": "r within rollouts",
+    "push": "r within, whole steps",
+    "sign": "sign agreement",
+    "mse": "scaled error",
+    "cosine": "gradient cosine",
+    "harmful": "blame on harmful",
+    "decisive": "praise on decisive",
+}
+
+
+def figure_cell(interval: Interval, **about: Any) -> Cell | None:
+    """A cell "mean [low, high]" over tasks; None where the figure is not defined."""
+    if math.isnan(interval.mean):
+        return None
+    text = shown(interval, 1.0, 2)
+    return Cell(text, "ours", round(interval.mean, 6), {"over_tasks": bounds(interval, 1), **about})
+
+
+def condition_section(results: Results, pool: str, name: str) -> Section:
+    """One judge: its rules, the best mean within-rollout correlation first."""
+    mine = [r for r in results.rows if (r.pool, r.condition) == (pool, name)]
+    mine.sort(key=lambda r: -r.scores["within"].mean if r.scores else 9.0)
+    frame = [r for r in results.rows if (r.pool, r.condition) == (pool, "")]
+    rows = [
+        row(
+            setting=label(r.rule),
+            **{TITLES[m]: figure_cell(r.scores[m], pool=pool, judge=name) for m in r.scores},
+            **({"no score": label(r.missing)} if r.missing else {}),
+        )
+        for r in [*frame, *mine]
+    ]
+    return section(f"{CONDITIONS[name].title if name in CONDITIONS else name} ({pool})", rows)
+
+
+def inert_section(results: Results) -> Section:
+    """How often credit tells no step from another: ours by two counts, the paper's beside it."""
+    rows = []
+    for pool, by_condition in results.inert.items():
+        for name, found in by_condition.items():
+            exact, paper = 100 * found["exact"], 100 * found["unanimous"]
+            rows.append(
+                row(
+                    setting=label(f"{CONDITIONS[name].title if name in CONDITIONS else name}"),
+                    phase=label(pool),
+                    **{
+                        "exactly inert, %": Cell(f"{exact:.1f}", "ours", exact),
+                        "unanimous (the paper's count), %": Cell(f"{paper:.1f}", "ours", paper),
+                    },
+                )
+            )
+    for name, value in PAPER_INERT.items():
+        cell = Cell(f"{value:.1f}", "published", value, {"where": "DRACO App. B.3"})
+        rows.append(
+            row(
+                setting=label(f"published: {name}"),
+                phase=label("AppWorld"),
+                **{"unanimous (the paper's count), %": cell},
+            )
+        )
+    return section("Rollouts whose credit is inert", rows)
+
+
+def people_section(rows: Sequence[PeopleRow], data: str) -> Section:
+    """One labelled data set: judges and floors."""
+    out = [
+        row(
+            setting=label(f"{r.rule}, {r.judge}" if r.judge else r.rule),
+            **{r.titles.get(m, TITLES.get(m, m)): figure_cell(x) for m, x in r.scores.items()},
+        )
+        for r in rows
+        if r.data == data
+    ]
+    return section(f"Human step labels: {data}", out)
+
+
+def fidelity_table(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> Table:
+    """Return the whole table: every judge, the inert shares, the human labels."""
+    sections = [
+        condition_section(results, pool, name)
+        for pool in size.pools
+        for name in results.inert[pool]
+    ]
+    sections.append(inert_section(results))
+    sections += [people_section(people, d) for d in dict.fromkeys(r.data for r in people)]
+    notes = [
+        f"Profile {size.name}: {len(size.seeds)} seed(s), {size.tasks} tasks of each pool, "
+        f"{size.group_size} rollouts a task, {size.samples} roll-ins a state. Intervals: 95 % over "
+        "resampled tasks, for this one policy.",
+        *(f"{TITLES[m]}: {text}." for m, text in METRICS.items()),
+        "A* = V(after) - V(before), by roll-ins; it holds the luck of the step's own answer, which "
+        "no judge of the transcript can see. The rows named oracle frame what can be reached.",
+        *(_about(pool, t) for pool, t in results.truth.items()),
+        "Judges are the bundled rule judge with stated errors; rules from the world's verdict "
+        "(gigpo, salt, rtmc, trca, srar, triage at their defaults) know the outcome, the rubric's "
+        "rules do not. Roles and operators are read from the world played again.",
+    ]
+    return Table("fidelity", "Does credit land on the right step?", tuple(sections), tuple(notes))
+
+
+def _about(pool: str, t: Mapping[str, float]) -> str:
+    return (
+        f"{pool}: {t['steps']:.0f} steps of {t['rollouts']:.0f} rollouts, success "
+        f"{t['success']:.2f}; mean standard error of A* {t['mean_error']:.3f} beside its spread "
+        f"{t['spread']:.3f}; two independent halves correlate at {t['halves']:.2f}, so a second "
+        f"oracle of full size would at {t['reliability']:.2f} and the exact A* itself at "
+        f"{t['ceiling']:.2f}; {100 * t['harmful']:.1f} % of the steps are harmful, "
+        f"{100 * t['decisive']:.1f} % decisive."
+    )
+
+
+def write(
+    size: Size,
+    results: Results,
+    folder: str | os.PathLike[str],
+    people: Sequence[PeopleRow] = (),
+    parts: Sequence[Path] = (),
+) -> dict[str, Path]:
+    """Write the table as CSV, Markdown and HTML, the finding, and the record behind both.
+
+    Args:
+        size, results, people: as ``fidelity_table``.
+        folder: where to.
+        parts: the oracle's files, whose hashes the record keeps.
+    """
+    folder = Path(folder)
+    table = fidelity_table(size, results, people)
+    files = write_table(table, folder)
+    text = folder / "finding.md"
+    text.write_text(finding(size, results, people) + "\n", encoding="utf-8")
+    record = folder / "record.json"
+    write_json(
+        record,
+        {
+            "profile": asdict(size),
+            "conditions": {k: asdict(c) for k, c in CONDITIONS.items()},
+            "rules": sorted(RULES),
+            "versions": versions(),
+            "policy": _policy_hash(size.policy),
+            "oracle": {"/".join(p.parts[-3:]): file_hash(p) for p in parts},
+            "truth": {p: {k: _plain(v) for k, v in t.items()} for p, t in results.truth.items()},
+            "inert": results.inert,
+            "rows": [
+                {
+                    **asdict(r),
+                    "scores": {
+                        k: bounds(x, 1) | {"mean": _plain(x.mean)} for k, x in r.scores.items()
+                    },
+                }
+                for r in results.rows
+            ],
+        },
+    )
+    return {
+        "csv": files.csv,
+        "markdown": files.markdown,
+        "html": files.html,
+        "finding": text,
+        "record": record,
+    }
+
+
+def _plain(x: float) -> float | None:
+    return None if math.isnan(x) else float(x)
+
+
+def _policy_hash(policy: str) -> str | None:
+    """The hash of a shipped policy's weights."""
+    path = resources.files("rubricnb.policy") / "checkpoints" / policy / "model.safetensors"
+    return file_hash(Path(str(path))) if path.is_file() else None
+
+
+def _says(interval: Interval) -> str:
+    return shown(interval, 1.0, 2)
+
+
+def finding(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> str:
+    """Return one paragraph that says what the numbers say, whatever it is."""
+    out = []
+    for pool in size.pools:
+        rows = [r for r in results.rows if (r.pool, r.condition) == (pool, "exact") and r.scores]
+        best = max(rows, key=lambda r: r.scores["within"].mean)
+        draco = results.find(pool, "exact", "draco")
+        plain = results.find(pool, "exact", "grpo")
+        half = results.find(pool, "", REFERENCES[1])
+        d, g = draco.scores, plain.scores
+        lands = d["within"].low > 0
+        out.append(
+            f"On {pool}, with exact verdicts, DRACO's credit correlates with the true advantage at "
+            f"r = {_says(d['pearson'])} over all steps (uniform credit: {_says(g['pearson'])}) and "
+            f"at {_says(d['within'])} inside rollouts, where uniform credit says nothing: "
+            + (
+                "it tells right steps from wrong ones better than chance."
+                if lands
+                else "inside rollouts it is not shown to tell right steps from wrong ones."
+            )
+            + f" Taking whole steps (credit times tokens) it is {_says(d['push'])}. "
+            f"The best rule inside rollouts is {best.rule} at {_says(best.scores['within'])}; half "
+            f"of the oracle against its other half reaches {_says(half.scores['within'])}. "
+            + _worst(results, pool)
+        )
+    if people:
+        out.append(_people(people))
+    out.append(
+        f"This is one small policy in one bundled world, {size.tasks} tasks a pool and "
+        f"{len(size.seeds)} seed(s): it says how the rules use evidence, not how they train."
+    )
+    return " ".join(out)
+
+
+def _worst(results: Results, pool: str) -> str:
+    """What the judge's condition does to DRACO, and how often credit is inert."""
+    found = {
+        c: results.find(pool, c, "draco").scores["cosine"].mean
+        for c in results.inert[pool]
+        if results.find(pool, c, "draco").scores
+    }
+    low = min(found, key=found.__getitem__)
+    exact = results.inert[pool].get("exact", {}).get("exact", float("nan"))
+    title = CONDITIONS[low].title if low in CONDITIONS else low
+    return (
+        f"Its gradient has cosine {found.get('exact', float('nan')):.2f} with the oracle's under "
+        f"exact verdicts and the least, {found[low]:.2f}, under {title}; its credit is exactly "
+        f"inert in {100 * exact:.0f} % of the rollouts."
+    )
+
+
+def _people(people: Sequence[PeopleRow]) -> str:
+    """The perfect judge beside the floors, one clause a data set."""
+    out = []
+    for data in dict.fromkeys(r.data for r in people):
+        mine = [r for r in people if r.data == data]
+        key = mine[0].headline
+        top = [r for r in mine if r.judge == "perfect labels" and r.rule == "draco"]
+        floors = [r for r in mine if not r.judge and not math.isnan(r.scores[key].mean)]
+        if top and floors:
+            floor = max(floors, key=lambda r: r.scores[key].mean)
+            name = top[0].titles.get(key, TITLES.get(key, key))
+            out.append(
+                f"On {data}, DRACO with a judge that knows the human labels has {name} "
+                f"{_says(top[0].scores[key])}; the best floor is {floor.rule} at "
+                f"{_says(floor.scores[key])}."
+            )
+    return " ".join(out)
