@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from ..errors import WorldError
 from ..judge.render import prepare, render
-from ..judge.rivals.operators import Fired, Item, Operators
+from ..judge.rivals.transitions import Fired, Item, Operators
 from ..judge.shown import parse_rendered
 from ..trajectory import Group, Trajectory
 from . import desk_findings as rules

@@ -17,10 +17,14 @@ _WHERE = {
     "ROLES": "roles",
     "Roles": "roles",
     "label_roles": "roles",
-    "Item": "operators",
-    "Operators": "operators",
-    "operators": "operators",
+    "Item": "transitions",
+    "Operators": "transitions",
+    "operators": "transitions",
     "Rewarded": "results",
+    "tournament": "matches",
+    "rank_groups": "ruler",
+    "weighted": "weighing",
+    "PROTOCOLS": "protocols",
 }
 
 __all__ = [*_WHERE]

@@ -112,10 +112,20 @@ def read_object(reply: Reply | str, key: str, untrusted: str = "") -> Object:
         return Object(problem=said if found.cut else f"{said} none", cut=found.cut)
     if any(v != own[0] for v in own):
         return Object(problem="want one answer; got answers that differ", cut=found.cut)
-    twice = own[0].twice if isinstance(own[0], Pairs) else frozenset()
+    twice = _twice(own[0])
     if twice:
-        return Object(problem=f"want each key once; got {min(twice)!r} twice", cut=found.cut)
+        return Object(problem=f"want each key once; got {twice!r} twice", cut=found.cut)
     return Object(own[0], cut=found.cut)
+
+
+def _twice(value: Any) -> str:
+    """A key that is given twice with different values anywhere inside, else ""."""
+    if isinstance(value, Pairs) and value.twice:
+        return min(value.twice)
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list)):
+        return ""
+    return next((key for v in inside if (key := _twice(v))), "")
 
 
 def number_in(value: Any, low: float, high: float) -> float | None:
