@@ -32,11 +32,16 @@ def fidelity(
     The true advantage is estimated in the bundled world by roll-ins from saved states. What is
     finished is kept: run it again to go on; with --seed, several processes share the work.
     """
-    from ..fidelity import home_of, oracle, run_fidelity, size_of  # torch: only when it is needed
+    from ..fidelity import (
+        home_of,
+        make_oracle,
+        run_fidelity,
+        size_of,
+    )  # torch: only when it is needed
 
     size, start = size_of(profile), time.monotonic()
     if seed:
-        made = oracle(size, home_of(size, runs) / "oracle", seeds=seed, say=_say)
+        made = make_oracle(size, home_of(size, runs) / "oracle", seeds=seed, say=_say)
         print(f"{len(made)} rollouts with their true advantages")
         return
     judge = None

@@ -1,13 +1,15 @@
 """Does credit land on the right step? Every rule against the true advantage of each step.
 
-run_fidelity        everything: rows, rows on human labels, files
-SIZES, size_of      quick, small, full
-CONDITIONS          the judges: exact, noisy, miscited, biased, by citation style
-oracle, value       A* = V(after) - V(before) by roll-ins from saved states
-benchmark           rules x judges against A*
-Truth, Scorer       the scores, with intervals over tasks
-data_sets, score_people  the same against labels that people gave
-finding             one paragraph made from the numbers
+The table, its figures and its finding come from one call or one command, ``rubricnb fidelity``.
+
+    run_fidelity             everything: rows, rows on human labels, files
+    SIZES, size_of           quick, small, full
+    CONDITIONS               the judges: exact, noisy, miscited, biased, by citation style
+    make_oracle, value       A* = V(after) - V(before) by roll-ins from saved states
+    score_rules              rules x judges against A*
+    Truth, Scorer            the scores, with intervals over tasks
+    data_sets, score_people  the same against labels that people gave
+    finding                  one paragraph made from the numbers
 """
 
 from importlib import import_module
@@ -22,10 +24,10 @@ _WHERE = {
     "size_of": "sizes",
     "Condition": "sizes",
     "CONDITIONS": "sizes",
-    "oracle": "oracle",
+    "make_oracle": "oracle",
     "value": "oracle",
     "Valued": "oracle",
-    "benchmark": "benchmark",
+    "score_rules": "benchmark",
     "Results": "benchmark",
     "Truth": "scores",
     "Scorer": "scores",

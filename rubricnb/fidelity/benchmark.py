@@ -172,7 +172,7 @@ def about(groups: Sequence[Sequence[Valued]], scorer: Scorer) -> dict[str, float
     }
 
 
-def benchmark(
+def score_rules(
     size: Size,
     valued: Sequence[Valued],
     folder: str | os.PathLike[str],

@@ -138,7 +138,7 @@ def cells(size: Size) -> Iterator[tuple[str, int, int, list[WorldTask]]]:
                 yield pool, seed, number, tasks[start : start + size.chunk]
 
 
-def oracle(
+def make_oracle(
     size: Size,
     folder: str | os.PathLike[str],
     *,

@@ -12,8 +12,8 @@ from ..files import read_jsonl
 from ..judge.protocol import Judge
 from ..judge.session import grade_file
 from ..rubric import GradedGroup
-from .benchmark import REFERENCES, Results, benchmark
-from .oracle import oracle
+from .benchmark import REFERENCES, Results, score_rules
+from .oracle import make_oracle
 from .people import DataSet, PeopleRow, data_sets, score_people
 from .report import TITLES, write
 from .sizes import CONDITIONS, Size
@@ -44,8 +44,8 @@ def run_fidelity(
         say: told what is done.
     """
     home = home_of(size, runs)
-    valued = oracle(size, home / "oracle", say=say)
-    results = benchmark(size, valued, home / "scores", say=say)
+    valued = make_oracle(size, home / "oracle", say=say)
+    results = score_rules(size, valued, home / "scores", say=say)
     people = []
     for labelled in data_sets(data):
         judged = {} if judge is None else {judge.name: asked(labelled, judge, home / "people")}

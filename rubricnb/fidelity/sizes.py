@@ -48,7 +48,7 @@ SIZES = {
     s.name: s
     for s in (
         Size("quick", (0,), 24, 6, 16, 5),
-        Size("small", (0, 1), 60, 6, 32, 30, pools=("dev", "long_dev")),
+        Size("small", (0, 1), 48, 6, 20, 30, pools=("dev", "long_dev")),
         Size("full", (0, 1, 2, 3, 4), 120, 8, 64, 600, pools=("dev", "long_dev")),
     )
 }

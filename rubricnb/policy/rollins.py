@@ -85,7 +85,7 @@ def roll_in(
         policy: the model, or a Decoder of it.
         words: its vocabulary.
         world: the world of all states.
-        where: B states, repeated for several roll-ins; equal ones side by side are cheaper.
+        where: B states, repeated for several roll-ins.
         seeds: B seeds; a seed names the luck of the world and of the policy from here on, so equal
             seeds at two states are common random numbers.
         temperature, limits: as ``roll``; the limits count from the start of the episode.
@@ -100,11 +100,13 @@ def roll_in(
     limits = limits or Limits()
     decoder = policy if isinstance(policy, Decoder) else Decoder(policy)
     out = np.zeros(len(where))
-    for start in range(0, len(where), rows):
-        at = range(start, min(start + rows, len(where)))
+    # States of like length decoded together: a third less padding, the same results.
+    order = sorted(range(len(where)), key=lambda i: len(where[i].past_ids))
+    for start in range(0, len(order), rows):
+        at = order[start : start + rows]
         made = [_row(world, where[i], seeds[i], limits) for i in at]
         _play(decoder, words, made, temperature, limits)
-        out[start : start + len(made)] = [float(r.episode.evaluate().success) for r in made]
+        out[at] = [float(r.episode.evaluate().success) for r in made]
     return out
 
 
