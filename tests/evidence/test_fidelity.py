@@ -260,7 +260,8 @@ def test_every_rule_is_scored_under_every_judge(made):
     for name in FEW:
         for rule in RULES:
             row = results.find("dev", name, rule)
-            assert row is not None and (row.scores or row.missing), (name, rule)
+            assert row is not None, (name, rule)
+            assert row.scores or row.missing, (name, rule)
     scored = {r.rule for r in results.rows if r.scores and r.condition == "exact"}
     named = {"grpo", "draco", "triage", "trca", "arco", "srar", "gigpo", "salt", "rtmc", "rar"}
     assert named <= scored
