@@ -14,6 +14,8 @@ from .. import files, importers
 from ..errors import ConfigError, FormatError, JudgeError
 from ..judge import Judge, JudgeConfig, caveats, load_prices
 from ..judge.estimate import calls_of_group, estimate
+from ..judge.rivals.protocols import PROTOCOLS as RIVALS
+from ..judge.rivals.session import run_file
 from ..judge.session import Graded, Limits, check_groups, grade_file
 from ..judge.wire import normal_url
 from ..rubric import Criterion, Rubric
@@ -50,6 +52,9 @@ def grade(
     replay: Annotated[Path | None, typer.Option(help="a run's .judge.sqlite, no network")] = None,
     dry_run: Annotated[bool, typer.Option(help="count calls and tokens, ask nobody")] = False,
     skip_single: Annotated[bool, typer.Option(help="leave out tasks with one rollout")] = False,
+    protocol: Annotated[
+        str, typer.Option(help=f"draco (the five phases), or {', '.join(RIVALS)}")
+    ] = "draco",
 ) -> None:
     """Grade the rollouts of each task against one another, into a file that grows group by group.
 
@@ -71,6 +76,10 @@ def grade(
     )
     price = load_prices(prices).find(normal_url(base_url), model or "") if base_url else None
     limits = Limits(price, budget_tokens, budget_dollars)
+    if protocol not in ("draco", *RIVALS):
+        raise ConfigError(f"want a protocol of {('draco', *RIVALS)}; got {protocol!r}")
+    if dry_run and protocol != "draco":
+        raise ConfigError(f"want --dry-run with the protocol 'draco'; got {protocol!r}")
     if dry_run:
         print(_dry(groups, config, limits))
         return
@@ -84,6 +93,10 @@ def grade(
         "deadline": deadline,
     }
     asked = None if replay else make_judge(judge, base_url, model, **options)
+    if protocol != "draco":
+        bill = run_file(protocol, groups, output, asked, config, replay=replay, limits=limits)
+        print(f"{output}: {len(groups)} groups by {protocol}\n{bill.table()}", file=sys.stderr)
+        return
     try:
         done = grade_file(
             groups, output, asked, config, replay=replay, limits=limits, progress=_progress(groups)

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import RunError
-from . import more_tables, tables
+from . import more_tables, rules_table, tables
 from .cells import Section, Table
 from .profiles import STUDY, Profile
 from .records import Run, verify, versions, write_json
@@ -31,6 +31,7 @@ TABLES: dict[str, Callable[[Evaluations], Table]] = {
     "endings": more_tables.endings_table,
     "consistency": more_tables.consistency_table,
     "costs": more_tables.costs_table,
+    "rules": rules_table.rules_table,
 }
 DASH = "–"
 STYLE = (

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -130,7 +130,7 @@ def grade_file(
         if replay is None:
             judge = as_judge(judge)
             config = begun(store, RUN, judge, config or JudgeConfig())
-            budget = limits.budget([u for u in _usages(store) if u is not None])
+            budget = limits.budget(spent(store))
             judge = RecordedJudge(judge, store, run=RUN, ledger=now, budget=budget)
         found = finished(out, groups, config)
         rest = [g for g in groups if g.task.id not in found]
@@ -212,11 +212,10 @@ def _lock(f: IO[str], out: Path) -> None:
         raise ConfigError(f"{out}: want one run a file; got another that is writing") from None
 
 
-def _usages(store: Store) -> Iterator[Usage | None]:
-    for row in store.journal(RUN):
-        reply = read_row(row)
-        if reply is not None:
-            yield reply.usage
+def spent(store: Store, run: str = RUN) -> list[Usage]:
+    """Return what the replies of a run have used, where that is known."""
+    replies = (read_row(row) for row in store.journal(run))
+    return [r.usage for r in replies if r is not None and r.usage is not None]
 
 
 def ledger_of(store: Store, price: Price | None = None, run: str = RUN) -> Ledger:

@@ -399,3 +399,28 @@ def test_a_judge_that_answers_nothing_gives_no_number(name):
     if hasattr(o, "rewards"):
         assert o.rewards == (None, None)
         assert all(o.failures)
+
+
+@pytest.mark.parametrize("name", ["triage", "kimi_k3"])
+def test_a_protocol_from_the_shell_and_its_replay(name, tmp_path):
+    from typer.testing import CliRunner
+
+    from rubricnb.cli import app
+    from rubricnb.files import write_jsonl
+
+    rows = [t for g in desk_groups(2, 3) for t in g.trajectories]
+    logs, out, again = tmp_path / "rows.jsonl", tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    write_jsonl(logs, rows)
+    command = ["grade", str(logs), "--protocol", name]
+    ran = CliRunner().invoke(app, [*command, "--judge", "offline", "-o", str(out)])
+    assert ran.exit_code == 0, ran.output
+    lines = [json.loads(x) for x in out.read_text().splitlines()]
+    assert [len(x["rollouts"]) for x in lines] == [3, 3]
+    replay = ["--replay", f"{out}.judge.sqlite", "-o", str(again)]
+    ran = CliRunner().invoke(app, [*command, *replay])
+    assert ran.exit_code == 0, ran.output
+    assert [x["rollouts"] for x in map(json.loads, again.read_text().splitlines())] == [
+        x["rollouts"] for x in lines
+    ]
+    ran = CliRunner().invoke(app, ["grade", str(logs), "--protocol", "guess", "-o", str(out)])
+    assert ran.exit_code != 0

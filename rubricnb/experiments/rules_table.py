@@ -1,0 +1,74 @@
+"""The credit rules in one table: how each carries a reward to the steps, at equal trainings.
+
+The paper's own tables stay as they are; this one shows whichever of the arms were trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .cells import Section, Table, label
+from .scores import Evaluations
+from .tables import _kept, arms_of, differences, ks, notes, success
+
+# arm -> what the table calls it: the rule, and what it starts from.
+RULE_ARMS: Mapping[str, str] = {
+    "base": "base",
+    "outcome": "GRPO on the outcome",
+    "dynamic": "GRPO on judged rubrics",
+    "draco": "DRACO on judged rubrics",
+    "triage": "TRIAGE on the outcome",
+    "triage_blind": "TRIAGE on judged rubrics",
+    "trca": "TRCA on the outcome",
+    "trca_blind": "TRCA without any outcome",
+    "arco": "ARCO on the outcome",
+}
+# Trained for this table: the arms of ``train_all(profile, study=RULE_STUDY)``.
+RULE_STUDY: Mapping[str, tuple[str, ...]] = {
+    "main": ("base", "outcome", "dynamic", "draco", "triage", "triage_blind", "trca", "trca_blind")
+}
+RULE_PAIRS = (
+    ("draco", "dynamic", "DRACO over GRPO, judged rubrics"),
+    ("triage_blind", "dynamic", "TRIAGE over GRPO, judged rubrics"),
+    *((a, "outcome", f"{RULE_ARMS[a]} over GRPO") for a in ("triage", "trca", "arco")),
+    *((a, "draco", f"{RULE_ARMS[a]} over DRACO") for a in ("triage", "trca", "arco")),
+)
+SEES = {
+    "outcome": "the world's verdict",
+    "triage": "the world's verdict, and a judge's role of each step",
+    "trca": "the world's verdict, and rules of the bundled world",
+    "trca_blind": "rules of the bundled world",
+    "dynamic": "a judge's verdicts",
+    "draco": "a judge's verdicts and citations",
+    "triage_blind": "a judge's verdicts, and its role of each step",
+}
+
+
+def rules_table(ev: Evaluations) -> Table:
+    """Credit rules side by side; which of them see the outcome is a column of its own."""
+    arms = arms_of(ev, "main", RULE_ARMS)
+    sections = [_named(success(ev, arms, f"pass^{k}, percent", k, "pass^"), arms) for k in ks(ev)]
+    title = "differences of pass^1, paired by seed, percentage points"
+    sections.append(differences(ev, RULE_PAIRS, title, 1))
+    extra = (
+        "TRIAGE, TRCA and GRPO on the outcome are trained on the world's own verdict, which the "
+        "verifier-free arms never see: compare within what an arm sees before across it.",
+    )
+    return Table("rules", "Credit rules", _kept(sections), (*notes(ev, arms), *extra))
+
+
+def _named(part: Section, arms) -> Section:
+    """The section with rows named by rule, and with what each arm sees."""
+    rows = [
+        {"setting": label(RULE_ARMS[name]), "sees": label(SEES.get(name, "")), **_rest(row)}
+        for (_, name), row in zip(arms, part.rows, strict=True)
+    ]
+    columns = ("setting", "sees", *(c for c in part.columns if c != "setting"))
+    return Section(part.title, columns, tuple(rows))
+
+
+def _rest(row):
+    return {k: v for k, v in row.items() if k != "setting"}
+
+
+__all__ = ["RULE_ARMS", "RULE_PAIRS", "RULE_STUDY", "rules_table"]
