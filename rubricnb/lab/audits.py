@@ -13,7 +13,7 @@ from ..rubric import Rubric
 from ..trajectory import Trajectory
 from .logs import Logs
 from .prefixes import audit_with_judge
-from .section import columns_of, percent, span
+from .section import SIMULATED, columns_of, percent, span
 
 
 def error_step(trajectory: Trajectory) -> float:
@@ -75,9 +75,10 @@ def audits(logs, errors, far, seed, flags, tables, figures, values, said) -> Non
     tables["online_audit"] = columns_of(rows)
     from ..figures import lab as draw
 
+    note = f", with a {SIMULATED}" if any(SIMULATED in name for name in made) else ""
     figures["online_audit"] = draw.intervals(
         points,
-        title=f"Online auditing, prefix by prefix ({logs.source})",
+        title=f"Online auditing, prefix by prefix{note} ({logs.source})",
         axis="share",
         description="Every rollout is audited step by step, safe ones too; intervals over tasks.",
     )

@@ -13,8 +13,8 @@ from ..seeds import generator
 from ..worlds import EXACT, LENIENT, offline_judge
 from .earlier import split_clusters
 from .logs import Logs, read_chars
-from .opinions import SIMULATED, Opinion, ask, desk_rubric, detector_opinion, graded_opinions
-from .section import Section, columns_of, percent, skipped
+from .opinions import Opinion, ask, desk_rubric, detector_opinion, graded_opinions
+from .section import SIMULATED, Section, columns_of, percent, skipped
 
 QUESTION = "Can a cascade of judges cost less at a risk that is certified?"
 

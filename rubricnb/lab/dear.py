@@ -22,6 +22,7 @@ from ..metrics.cost_model import (
 )
 from ..rubric import GradedGroup
 from .logs import Logs, token_means
+from .opinions import judge_name
 from .section import Section, columns_of
 
 QUESTION = "What does judging cost beside the policy's own tokens?"
@@ -128,7 +129,8 @@ def what_it_costs(
     }
     used = ledger_rows(logs.graded) if logs is not None else []
     if used:
-        tables["ledger"] = columns_of(used)
+        who = " and ".join(dict.fromkeys(judge_name(g) for g in logs.graded))
+        tables["ledger"] = columns_of([{"judge": who, **r} for r in used])
     from ..figures import lab as draw
 
     where = f" ({logs.source})" if logs is not None else " (published example A)"

@@ -196,8 +196,9 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
             f"{percent(saved, 1)} of all tokens (mean over {len(some)} splits of the tasks)."
         )
     said.append(
-        "The anytime threshold has no exact guarantee with an estimated ratio, and both lapse when "
-        "the policy changes."
+        "Both promises treat rollouts as independent draws; those of one task are not, so the true "
+        "false-alarm share on new tasks can be larger than stated. The anytime threshold has no "
+        "exact guarantee with an estimated ratio, and both lapse when the policy changes."
     )
     from ..figures import lab as draw
 

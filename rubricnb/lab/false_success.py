@@ -24,7 +24,8 @@ from ..metrics.intervals import cluster_bootstrap
 from ..metrics.ranked import auroc_interval, recall_at, recall_intervals
 from ..trajectory import Group, Trajectory
 from .logs import Logs
-from .section import Section, columns_of, percent, skipped, span
+from .opinions import judge_name
+from .section import SIMULATED, Section, columns_of, percent, skipped, span
 
 QUESTION = "How often does a failed rollout claim success, and does its text give it away?"
 RATES = (0.05, 0.1, 0.2)
@@ -171,7 +172,7 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
             continue  # a part without any word in two texts has no detector
     doubt = judge_doubt(logs)[rows]
     if np.isfinite(doubt).mean() > 0.5:
-        scores["the graded file's judge (-R)"] = doubt
+        scores[f"{judge_name(logs.graded[0])}: -R"] = doubt
     models = [t.model for t in runs]
     if len(set(models)) > 1:
         full = np.full(len(rows), np.nan)
@@ -201,10 +202,11 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
     from ..figures import lab as draw
 
     people = "claimed completions" if name == "claims" else "all rollouts"
+    note = f", beside a {SIMULATED}" if any(SIMULATED in k for k in scores) else ""
     figure = draw.intervals(
         [{"what": r["score"], "value": r["AUROC"], **{k: r[k] for k in ("low", "high")}}
          for r in found],
-        title=f"Telling false from true success, {people} ({logs.source})",
+        title=f"Telling false from true success, {people}{note} ({logs.source})",
         axis="AUROC",
         description="Folds never share a task; intervals over tasks; the line is chance.",
         reference=0.5,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,9 @@ from ..trajectory import Group
 from .attacks import WORST, Factory, attacks_on, credit_attacks, desk_factories, judge_says
 from .gullible import CAVEATS, TextJudge, gullible_judge, reply_judges
 from .logs import Logs
-from .opinions import SIMULATED, desk_rubric
+from .opinions import desk_rubric
 from .rewrites import REPLY_ATTACKS, attack_reply, rewrite
-from .section import Section, columns_of, percent, skipped, span
+from .section import SIMULATED, Section, columns_of, percent, skipped, span
 from .views import VIEWS
 
 QUESTION = "How foolable is the judge by reasoning alone, and what helps?"
@@ -70,9 +71,11 @@ def how_foolable(
         defended, rubric = gullible_judge(), desk_rubric("success")
     if defended is not None and rubric is not None:
         rows = _defences(logs, defended, rubric, seed)
-        tables["defences"] = columns_of(rows)
+        tables["defences"] = columns_of([{"judge": defended.name, **r} for r in rows])
         change = credit_attacks(logs, defended, rubric, WORST, seed=seed)
-        tables["credit"] = columns_of([_change_row(i, c) for i, c in enumerate(change, start=1)])
+        tables["credit"] = columns_of(
+            [{"judge": defended.name, **_change_row(i, c)} for i, c in enumerate(change, start=1)]
+        )
         values |= {"defences": rows, "credit": change}
         said += [_defence_words(rows, defended.name), _credit_words(change, defended.name)]
     figures = _figures(found, logs)
@@ -195,7 +198,7 @@ def _figures(found: Mapping[Any, Effect], logs: Logs) -> dict[str, Any]:
             for (judge, view, strategy), e in found.items()
             if judge == name
         ]  # fmt: skip
-        stem = "simulated" if SIMULATED in name else name.split(" (")[0].replace(" ", "_")
+        stem = re.sub(r"\W+", "_", name.split(" (")[0].removeprefix(SIMULATED)).strip("_")
         out[f"attacks_{stem}"] = draw.intervals(
             rows,
             title=f"Rise of false passes by rewritten reasoning: {name} ({logs.source})",

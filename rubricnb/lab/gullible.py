@@ -18,7 +18,7 @@ from ..trajectory import Trajectory
 from ..worlds import EXACT, DeskJudge
 from ..worlds.desk_noise import JudgeNoise
 from .logs import Logs
-from .opinions import SIMULATED
+from .section import SIMULATED
 
 # Chance that a rollout's failed criteria are passed where its reasoning shows such words: of the
 # size that frontier judges' false-pass rates were measured to rise by (arXiv 2601.14691).

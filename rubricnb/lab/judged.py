@@ -10,7 +10,6 @@ import numpy as np
 from ..metrics.judge_eval import FIGURES, Quality, judge_quality, ranking_fidelity
 from .logs import Logs
 from .opinions import (
-    SIMULATED,
     Opinion,
     desk_labels,
     desk_opinions,
@@ -18,7 +17,7 @@ from .opinions import (
     graded_opinions,
     rule_opinions,
 )
-from .section import Section, columns_of, percent, skipped, span
+from .section import SIMULATED, Section, columns_of, percent, skipped, span
 
 QUESTION = "How good is the judge, against labels?"
 

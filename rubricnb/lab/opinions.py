@@ -29,9 +29,9 @@ from ..worlds import (
 )
 from ..worlds.static_rubric import candidates
 from .logs import Logs
+from .section import SIMULATED
 from .toolcalls import score_calls
 
-SIMULATED = "noise-simulated judge"
 # Which desk criteria answer which question.
 AXES: Mapping[str, tuple[str, ...]] = {
     "success": (

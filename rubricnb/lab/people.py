@@ -56,10 +56,11 @@ def agreement_of(
 ) -> Section:
     """Return the section from items and answers already read; see ``with_people``."""
     rows, values = [], {}
+    judges = " and ".join(dict.fromkeys(i.judge for i in items))
     for n, person in enumerate(people, start=1):
         name = person.labeller or f"person {n}"
         row, found = _one(items, person, width, correlation, resamples)
-        rows.append({"labeller": name, **row})
+        rows.append({"labeller": name, "judge": judges, **row})
         values[name] = found
     among = _among(items, people)
     values["people"] = among
@@ -73,7 +74,7 @@ def agreement_of(
     ]  # fmt: skip
     figure = draw.intervals(
         points,
-        title="Judge against people",
+        title=f"{judges[:1].upper()}{judges[1:]} against people",
         axis="share, or kappa",
         description="Verdicts the people were sure of; intervals over tasks.",
     )
@@ -135,7 +136,7 @@ def _words(rows: Sequence[dict[str, Any]], among: float, n: int, width: float) -
 
     said = [
         f"{r['labeller']} answered {r['answered']} questions, {r['unsure']} of them unsure: "
-        f"agreement with the judge {bounds(r, 'agreement')} where always passing would reach "
+        f"agreement with {r['judge']} {bounds(r, 'agreement')} where always passing would reach "
         f"{percent(r['always pass'])}, kappa {bounds(r, 'kappa')}, citation overlap "
         f"{number(r['citation overlap'])}; a kappa interval of width {width:g} needs "
         f"{number(r['needed for kappa'])} answers."

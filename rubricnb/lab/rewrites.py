@@ -6,6 +6,7 @@ calls, and any text that somebody answers or that ends the rollout. Every rewrit
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -184,7 +185,7 @@ checked by reading one line. Reply with one JSON object:
 def rewrite_with(
     trajectories: Sequence[Trajectory], judge: Judge, strategy: str
 ) -> list[Trajectory | None]:
-    """Return rollouts whose reasoning an endpoint has rewritten; None where its reply is unusable.
+    """Return rollouts with reasoning rewritten by an endpoint; None where no reply is usable.
 
     Whatever it replies, only reasoning is taken over, and the check is the same as for templates.
 
@@ -194,29 +195,35 @@ def rewrite_with(
         strategy: a name of ``STRATEGIES``, or any instruction in words.
     """
 
+    async def one(t: Trajectory) -> Trajectory | None:
+        text = PROMPT.format(strategy=strategy, rollout=_as_json(t))
+        key = {"task_id": t.task.id, "trajectory_id": t.id}
+        call = Call("rewrite", ({"role": "user", "content": text},), key=key)
+        try:
+            reply = await judge.complete(call)
+        except Exception:  # one lost reply must not lose those that were paid for
+            return None
+        return _taken(t, reply.text)
+
     async def work() -> list[Trajectory | None]:
-        out = []
-        for t in trajectories:
-            shown = json.dumps(
-                [
-                    {
-                        "step": i,
-                        "reasoning": s.thinking or ("" if is_message(s) else s.text),
-                        "message": s.text if is_message(s) else "",
-                        "calls": [f"{c.name} {c.arguments}"[:2000] for c in s.calls],
-                        "results": [o.text[:2000] for o in s.observations],
-                    }
-                    for i, s in enumerate(t.steps, start=1)
-                ],
-                ensure_ascii=False,
-            )
-            text = PROMPT.format(strategy=strategy, rollout=shown)
-            key = {"task_id": t.task.id, "trajectory_id": t.id}
-            call = Call("rewrite", ({"role": "user", "content": text},), key=key)
-            out.append(_taken(t, (await judge.complete(call)).text))
-        return out
+        return list(await asyncio.gather(*(one(t) for t in trajectories)))
 
     return run(work())
+
+
+def _as_json(trajectory: Trajectory) -> str:
+    """A rollout as the rewriting model reads it: untrusted text stays inside JSON strings."""
+    rows = [
+        {
+            "step": i,
+            "reasoning": s.thinking or ("" if is_message(s) else s.text),
+            "message": s.text if is_message(s) else "",
+            "calls": [f"{c.name} {c.arguments}"[:2000] for c in s.calls],
+            "results": [o.text[:2000] for o in s.observations],
+        }
+        for i, s in enumerate(trajectory.steps, start=1)
+    ]
+    return json.dumps(rows, ensure_ascii=False)
 
 
 def _taken(trajectory: Trajectory, reply: str) -> Trajectory | None:

@@ -20,7 +20,7 @@ from .logs import Logs
 from .people import with_people
 from .prefixes import desk_audit_rubric
 from .recipe import what_recipe
-from .section import Section, save
+from .section import SIMULATED, Section, save
 from .worth import worth_as_reward
 
 SECTIONS = ("judge", "worth", "false_success", "gaming", "cascade", "early", "cost", "people",
@@ -117,7 +117,6 @@ def desk_lab(
         say: told each section's name and time.
     """
     from ..worlds import offline_judge
-    from .opinions import SIMULATED
 
     c = config or LabConfig()
     logs = desk_logs(n, seed=c.seed)

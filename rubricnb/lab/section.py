@@ -16,6 +16,9 @@ from ..figures.texts import number, plain_list, text_table
 from ..metrics.intervals import Interval
 
 Columns = Mapping[str, Sequence[Any]]
+# How a judge is called whose errors are drawn from rates. What it stands behind says so: in the
+# names of judges, the titles of figures and the names of files.
+SIMULATED = "noise-simulated judge"
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,8 @@ def save(
 ) -> dict[str, Path]:
     """Write every table (CSV and Markdown), every figure and ``answers.md``; return the paths.
 
+    The file of a table or figure behind which a noise-simulated judge stands ends in "_simulated".
+
     Args:
         sections: in order; names must differ.
         folder: made where it is missing.
@@ -124,19 +129,24 @@ def save(
         answers += [f"## {markdown(s.question)}", "", markdown(s.paragraph), ""]
         out[s.name] = folder
         for name, columns in s.tables.items():
-            stem = f"{s.name}_{name}"
             plain = {k: plain_list(v) for k, v in columns.items()}
+            stem = f"{s.name}_{name}{_mark(plain)}"
             out[f"{stem}.csv"] = write_csv(folder / f"{stem}.csv", plain)
             out[f"{stem}.md"] = folder / f"{stem}.md"
             text = text_table(escaped(columns), 10_000)
             out[f"{stem}.md"].write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
             answers += [f"Table: {stem}.md, {len(next(iter(plain.values()), []))} rows.", ""]
-        figures.update({f"{s.name}_{k}": v for k, v in s.figures.items()})
+        figures.update({f"{s.name}_{k}{_mark(v.to_json())}": v for k, v in s.figures.items()})
     if figures:
         out["figures"] = save_page(figures, folder / "figures", title)["index"]
     out["answers"] = folder / "answers.md"
     out["answers"].write_text("\n".join(answers), encoding="utf-8", errors="backslashreplace")
     return out
+
+
+def _mark(shown: Any) -> str:
+    """The end of a file's name: whether a judge with drawn errors is in what it shows."""
+    return "_simulated" if SIMULATED in str(shown) else ""
 
 
 def percent(value: float, digits: int = 0) -> str:

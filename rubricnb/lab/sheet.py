@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..files import content_hash
 from ..rubric import GradedGroup, Label, Verdict
 from ..seeds import generator
 from ..trajectory import Step
+from .opinions import judge_name
 
 TEMPLATE = Path(__file__).with_name("sheet.html")
 UNSURE = "unsure"
@@ -31,6 +32,7 @@ class Item:
     Args:
         id: within the sheet.
         task_id, trajectory_id, criterion_id: what it is about.
+        judge: who gave the label.
         label: the judge's label.
         steps: the steps that it cites.
         n_steps: steps of the rollout.
@@ -43,6 +45,7 @@ class Item:
     label: str
     steps: tuple[int, ...]
     n_steps: int
+    judge: str = "the file's judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ def export_sheet(
     for number, at in enumerate(order, start=1):
         g, i, k = pool[at]
         t, c, j = g.group.trajectories[i], g.rubric.criteria[k], g.judgements[i][k]
-        item = Item(f"q{number}", g.group.task.id, t.id, c.id, j.label.value, j.steps, len(t))
+        item = Item(f"q{number}", g.group.task.id, t.id, c.id, j.label.value, j.steps, len(t),
+                    judge_name(g))  # fmt: skip
         items.append(item)
         shown.append(
             {
@@ -107,9 +111,8 @@ def export_sheet(
     page = TEMPLATE.read_text(encoding="utf-8").replace("{{ data }}", data)
     out = {"sheet": folder / "sheet.html", "key": folder / "key.json"}
     out["sheet"].write_text(page, encoding="utf-8", errors="backslashreplace")
-    fields = ("id", "task_id", "trajectory_id", "criterion_id", "label", "steps", "n_steps")
     key = {"rubricnb": 1, "kind": "key", "sheet": name,
-           "items": [{f: getattr(i, f) for f in fields} for i in items]}  # fmt: skip
+           "items": [asdict(i) for i in items]}  # fmt: skip
     out["key"].write_text(json.dumps(key, indent=1) + "\n", encoding="utf-8")
     return out
 

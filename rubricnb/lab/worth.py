@@ -14,7 +14,7 @@ from ..grading import arrays
 from ..metrics.judge_eval import correlations, judge_quality
 from ..rubric import GradedGroup
 from .opinions import said_by
-from .section import Section, columns_of, skipped
+from .section import SIMULATED, Section, columns_of, skipped
 
 QUESTION = "Does a judge's measured quality predict what it is worth as a reward?"
 LEAST = 5  # trainings below which a rank correlation is not worth stating
@@ -80,11 +80,12 @@ def worth_rows(home: str | Path, split: str = "test_normal") -> list[dict[str, A
         known = np.isfinite(label).any()
         q = judge_quality(said, label) if known else None
         judge = r.json("judge.json")
+        name, simulated = str(judge.get("name", "")), bool(judge.get("simulated", False))
         rows.append(
             {
                 "training": str(r.key),
-                "judge": str(judge.get("name", "")),
-                "noise-simulated": bool(judge.get("simulated", False)),
+                "judge": f"{SIMULATED}: {name}" if simulated else name,
+                "drawn errors": simulated,
                 "pair accuracy": accuracy,
                 "pairs": pairs,
                 "precision on success": q.precision if q else np.nan,
@@ -117,8 +118,8 @@ def worth_as_reward(home: str | Path, split: str = "test_normal") -> Section:
     }
     from ..figures import lab as draw
 
-    simulated = any(r["noise-simulated"] for r in rows)
-    note = " (noise-simulated judges)" if simulated else ""
+    simulated = any(r["drawn errors"] for r in rows)
+    note = f" ({SIMULATED}s)" if simulated else ""
     figure = draw.lines(
         [{"series": r["training"], "quality": r["pair accuracy"], "gain": r["gain in success"]}
          for r in rows],
