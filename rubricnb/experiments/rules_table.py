@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .cells import Section, Table, label
+from .cells import Section, Table, label, ours, section
 from .scores import Evaluations
-from .tables import _kept, arms_of, differences, ks, notes, success
+from .tables import _kept, _put, arms_of, differences, head, ks, notes, splits_of, success
 
 # arm -> what the table calls it: the rule, and what it starts from.
 RULE_ARMS: Mapping[str, str] = {
@@ -50,11 +50,25 @@ def rules_table(ev: Evaluations) -> Table:
     sections = [_named(success(ev, arms, f"pass^{k}, percent", k, "pass^"), arms) for k in ks(ev)]
     title = "differences of pass^1, paired by seed, percentage points"
     sections.append(differences(ev, RULE_PAIRS, title, 1))
+    sections.append(_lengths(ev, arms))
     extra = (
         "TRIAGE, TRCA and GRPO on the outcome are trained on the world's own verdict, which the "
         "verifier-free arms never see: compare within what an arm sees before across it.",
     )
     return Table("rules", "Credit rules", _kept(sections), (*notes(ev, arms), *extra))
+
+
+def _lengths(ev: Evaluations, arms) -> Section:
+    """Turns of the rollouts that succeeded: credit on single steps may shorten them."""
+    rows = []
+    for arm in arms:
+        cells = head(ev, arm) | {"setting": label(RULE_ARMS[arm[1]])}
+        for split in splits_of(ev):
+            score = ev.mean(arm, split, "turns", completed=True)
+            cell = ours(score, 1.0, 2, split=split, unit="turns of completed rollouts")
+            _put(cells, split, cell)
+        rows.append(cells)
+    return section("mean turns of completed rollouts", rows)
 
 
 def _named(part: Section, arms) -> Section:

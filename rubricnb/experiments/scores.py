@@ -156,10 +156,17 @@ class Evaluations:
             checkpoints=self.checkpoints(arm),
         )
 
-    def mean(self, arm: tuple[str, str], split: str, column: str) -> Score | None:
-        """Return the mean of a column (turns, tokens) over rollouts, or None where it is absent."""
+    def mean(
+        self, arm: tuple[str, str], split: str, column: str, *, completed: bool = False
+    ) -> Score | None:
+        """Return the mean of a column (turns, tokens) over rollouts, or None where it is absent.
+
+        ``completed`` keeps the rollouts that succeeded.
+        """
         rows = self.rows[arm]
         rows = rows[rows["split"] == split]
+        if completed:
+            rows = rows[rows["success"].astype(bool)]
         if rows.empty or column not in rows or rows[column].isna().any():
             return None
         at = rows.groupby(["seed", "step"])[column].mean().groupby("seed")

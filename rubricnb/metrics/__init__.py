@@ -11,6 +11,14 @@ from .agreement import (
     krippendorff_alpha,
     krippendorff_pair,
 )
+from .correction import (
+    ConflictShares,
+    GradientVariance,
+    completed_length,
+    conflict_shares,
+    gradient_variance,
+    push_second_moment,
+)
 from .diagnostics import (
     CitationCounts,
     InertShare,
@@ -45,6 +53,8 @@ from .votes import VoteRates, all_err, error_correlation, unanimity_rates
 __all__ = [
     "Agreement",
     "CitationCounts",
+    "ConflictShares",
+    "GradientVariance",
     "InertShare",
     "Interval",
     "LabelShares",
@@ -57,9 +67,12 @@ __all__ = [
     "citations_per_step",
     "cluster_bootstrap",
     "cohen_kappa",
+    "completed_length",
+    "conflict_shares",
     "criterion_pass_rates",
     "drift",
     "error_correlation",
+    "gradient_variance",
     "inert_share",
     "krippendorff_alpha",
     "krippendorff_pair",
@@ -72,6 +85,7 @@ __all__ = [
     "pass_fraction",
     "pass_hat_k",
     "pass_hat_k_tasks",
+    "push_second_moment",
     "q_spread",
     "retention",
     "scenario_success",

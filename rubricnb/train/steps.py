@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from ..credit import CreditBatch
+from ..metrics import conflict_shares, push_second_moment
 from ..rubric import GradedGroup, Verdict
 from .credit_trainer import CreditStep
 
@@ -30,13 +32,22 @@ def step_row(seen: CreditStep) -> dict[str, Any]:
         "reward": float(np.nanmean(reward)) if np.isfinite(reward).any() else None,
         "ungraded": int(np.isnan(reward).sum()),
         "zero_spread_groups": _zero_spread(reward, batch.group_G),
+        "push_second_moment": push_second_moment(credit, batch.tokens_GS),
         "max_multiplier": _largest_multiplier(batch, credit),
         "credit_by_kind": _by_kind(batch, credit),
     }
     if batch.role_GS is not None:
         row["roles"] = _counts(batch.role_GS[batch.live_GS])
+        if batch.outcome_G is not None:
+            row["conflicts"] = _conflicts(batch)
     graded = [g for g in seen.grades if isinstance(g, GradedGroup)]
     return row | _verdicts(graded) if graded else row
+
+
+def _conflicts(batch: CreditBatch) -> dict[str, float | None]:
+    """The two cells in which role and outcome are at odds; None where there is no step."""
+    shares = asdict(conflict_shares(batch.role_GS, batch.outcome_G, batch.tokens_GS))
+    return {k: None if v != v else v for k, v in shares.items()}
 
 
 def _counts(names: Any) -> dict[str, int]:
