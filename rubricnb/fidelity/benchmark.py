@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,17 @@ from ..files import content_hash
 from ..metrics import Interval, inert_share
 from ..seeds import child_seed, generator
 from ..trajectory import Group
-from .evidence import Traces, evidence, judged, traces
+from .evidence import Evidence, gather
 from .oracle import Valued
-from .scores import Scorer, Truth, ceiling
+from .scores import Scorer, Truth, ceiling, interval
 from .sizes import CONDITIONS, Condition, Size
 
 # Beside every rule at its defaults: the same rule from the world's verdict in place of the rubric.
 VARIANTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "grpo, outcome": ("grpo", {"base": "outcome"}),
 }
+EVIDENCE = 2  # counts up when what the rules read changes: kept rows are then made again
+PAIRED = ("pearson", "within", "push", "cosine")  # what differences are told of
 REFERENCES = ("oracle", "oracle, other half", "shuffled oracle")
 
 
@@ -40,6 +42,7 @@ class Row:
         rule: a name of ``RULES`` or ``VARIANTS``, or a reference.
         scores: metric -> interval over tasks; {} where the rule could not run.
         missing: why it could not run.
+        drawn: metric of ``PAIRED`` -> the sample's figure and each resample's, for differences.
     """
 
     pool: str
@@ -47,6 +50,7 @@ class Row:
     rule: str
     scores: Mapping[str, Interval]
     missing: str = ""
+    drawn: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,11 +100,12 @@ def flat(batch: CreditBatch, credit_GS: np.ndarray) -> np.ndarray:
     return credit_GS[batch.live_GS]
 
 
-def credits(batch: CreditBatch) -> dict[str, np.ndarray | str]:
-    """Return every rule's credit per step, or why it has none, by name."""
+def credits(found: Sequence[Evidence]) -> dict[str, np.ndarray | str]:
+    """Return every rule's credit per step of all groups, or why it has none, by name."""
     out: dict[str, np.ndarray | str] = {}
     plain = {name: (name, {}) for name in RULES}
     for name, (rule, options) in {**plain, **VARIANTS}.items():
+        batch = stack([e.of(rule) for e in found])
         try:
             out[name] = flat(batch, RULES[rule](batch, **options))
         except CreditError as e:
@@ -113,31 +118,48 @@ def score_condition(
     name: str,
     condition: Condition,
     groups: Sequence[Sequence[Valued]],
-    found: Sequence[Sequence[Traces]],
     scorer: Scorer,
+    memory: MutableMapping[Any, Any],
 ) -> tuple[list[Row], dict[str, float]]:
     """Return the rows of one condition and how often its credit is inert."""
     by_seed: dict[str, list[int]] = {}
     for i, g in enumerate(groups):
         by_seed.setdefault(g[0].trajectory.id.rpartition("/")[2].partition(".")[0], []).append(i)
-    graded: dict[int, Any] = {}
+    found: dict[int, Evidence] = {}
     for seed, at in by_seed.items():
-        asked = [Group(groups[i][0].trajectory.task, _rollouts(groups[i])) for i in at]
-        graded.update(zip(at, judged(asked, condition, int(seed)), strict=True))
-    batches = [evidence(graded[i], found[i], condition) for i in range(len(groups))]
-    batch = stack(batches)
+        asked = [
+            Group(groups[i][0].trajectory.task, tuple(v.trajectory for v in groups[i])) for i in at
+        ]
+        found.update(zip(at, gather(asked, condition, int(seed), memory), strict=True))
+    ordered = [found[i] for i in range(len(groups))]
     rows = [
         Row(pool, name, rule, {}, credit)
         if isinstance(credit, str)
-        else Row(pool, name, rule, scorer(credit))
-        for rule, credit in credits(batch).items()
+        else scored(pool, name, rule, credit, scorer)
+        for rule, credit in credits(ordered).items()
     ]
+    batch = stack([e.batch for e in ordered])
     A = batch.advantage(rule="draco")
     return rows, asdict(inert_share(batch.pass_GS, batch.fail_GS, batch.tokens_GS, A))
 
 
-def _rollouts(group: Sequence[Valued]) -> tuple:
-    return tuple(v.trajectory for v in group)
+def scored(pool: str, condition: str, rule: str, credit: np.ndarray, scorer: Scorer) -> Row:
+    """Return the row of one credit."""
+    drawn = scorer.draws(credit)
+    kept = {m: [round(float(x), 5) for x in drawn[m]] for m in PAIRED}
+    scores = {m: interval(x, scorer.tasks) for m, x in drawn.items()}
+    return Row(pool, condition, rule, scores, drawn=kept)
+
+
+def difference(a: Row, b: Row, metric: str) -> Interval:
+    """Return a's figure minus b's with its interval, both on the same resampled tasks.
+
+    Args:
+        a, b: rows of one pool.
+        metric: one of ``PAIRED``.
+    """
+    gap = np.array(a.drawn[metric], dtype=float) - np.array(b.drawn[metric], dtype=float)
+    return interval(gap, a.scores[metric].n)
 
 
 def references(pool: str, groups: Sequence[Sequence[Valued]], scorer: Scorer) -> list[Row]:
@@ -198,17 +220,17 @@ def score_rules(
         scorer = Scorer(truth_of(groups), size.resamples, child_seed(0, "fidelity bootstrap"))
         truth[pool] = about(groups, scorer)
         rows += references(pool, groups, scorer)
-        found = [[traces(v.trajectory, v.seed) for v in g] for g in groups]
+        memory: dict[Any, Any] = {}
         inert[pool] = {}
         inputs = content_hash([[v.trajectory.id, v.success_JK.tolist()] for v in mine])
         for name, condition in conditions.items():
             mark = content_hash(
-                [inputs, asdict(condition), sorted(RULES), list(VARIANTS), size.resamples]
+                [EVIDENCE, inputs, asdict(condition), sorted(RULES), list(VARIANTS), size.resamples]
             )
             path = Path(folder) / f"{pool}.{name}.json"
             done = _kept(path, mark)
             if done is None:
-                made = score_condition(pool, name, condition, groups, found, scorer)
+                made = score_condition(pool, name, condition, groups, scorer, memory)
                 done = _remember(path, mark, *made)
                 say(f"fidelity: {pool}, {condition.title}")
             rows += done[0]

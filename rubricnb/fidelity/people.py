@@ -27,7 +27,7 @@ from ..importers import read
 from ..metrics import Interval, cluster_bootstrap
 from ..rubric import Criterion, GradedGroup, Judgement, Label, Rubric, Verdict
 from ..trajectory import Group, Trajectory
-from .evidence import log_traces, padded, process_score
+from .evidence import log_keys, padded, process_score
 from .scores import Scorer, Truth
 
 Array = NDArray[np.float64]
@@ -153,10 +153,10 @@ def batch_of(
     for g in graded:
         batch = arrays(g, "auto", dropout=dropout).batch()
         S = batch.tokens_GS.shape[1]
-        keys = [log_traces(t) for t in g.group.trajectories]
+        keys = [log_keys(t) for t in g.group.trajectories]
         more = {
-            "state_GS": padded([k["state"] for k in keys], S),
-            "action_GS": padded([k["action"] for k in keys], S),
+            "state_GS": padded([state for state, _ in keys], S),
+            "action_GS": padded([action for _, action in keys], S),
             "score_GS": process_score(batch),
         }
         if roles:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ..experiments.cells import Cell, Section, Table, bounds, label, row, sectio
 from ..experiments.records import file_hash, versions, write_json
 from ..experiments.writing import write_table
 from ..metrics import Interval
-from .benchmark import REFERENCES, Results
+from .benchmark import PAIRED, REFERENCES, Results, difference
 from .people import PeopleRow
 from .scores import METRICS
 from .sizes import CONDITIONS, Size
@@ -57,6 +57,29 @@ def condition_section(results: Results, pool: str, name: str) -> Section:
         for r in [*frame, *mine]
     ]
     return section(f"{CONDITIONS[name].title if name in CONDITIONS else name} ({pool})", rows)
+
+
+def difference_section(results: Results, pool: str) -> Section:
+    """What a rule has over uniform credit, and what each judge takes from a rule: paired."""
+    uniform, rows = results.find(pool, "exact", "grpo"), []
+    mine = [r for r in results.rows if (r.pool, r.condition) == (pool, "exact") and r.scores]
+    pairs = [(f"{r.rule} - grpo, exact verdicts", r, uniform) for r in mine if r is not uniform]
+    for name in results.inert[pool]:
+        a, b = (results.find(pool, c, "draco") for c in (name, "exact"))
+        if name != "exact" and a is not None and a.scores and b is not None:
+            title = CONDITIONS[name].title if name in CONDITIONS else name
+            pairs.append((f"draco: {title} - exact", a, b))
+    for title, a, b in pairs:
+        cells = {TITLES[m]: _gap_cell(difference(a, b, m)) for m in PAIRED}
+        rows.append(row(difference=label(title), **cells))
+    return section(f"Differences, paired over tasks ({pool})", rows)
+
+
+def _gap_cell(gap: Interval) -> Cell | None:
+    if math.isnan(gap.mean):
+        return None
+    text = shown(gap, 1.0, 2, sign=True)
+    return Cell(text, "ours", round(gap.mean, 6), {"over_tasks": bounds(gap, 1)})
 
 
 def inert_section(results: Results) -> Section:
@@ -107,6 +130,7 @@ def fidelity_table(size: Size, results: Results, people: Sequence[PeopleRow] = (
         for pool in size.pools
         for name in results.inert[pool]
     ]
+    sections += [difference_section(results, pool) for pool in size.pools]
     sections.append(inert_section(results))
     sections += [people_section(people, d) for d in dict.fromkeys(r.data for r in people)]
     notes = [
@@ -117,9 +141,9 @@ def fidelity_table(size: Size, results: Results, people: Sequence[PeopleRow] = (
         "A* = V(after) - V(before), by roll-ins; it holds the luck of the step's own answer, which "
         "no judge of the transcript can see. The rows named oracle frame what can be reached.",
         *(_about(pool, t) for pool, t in results.truth.items()),
-        "Judges are the bundled rule judge with stated errors; rules from the world's verdict "
-        "(gigpo, salt, rtmc, trca, srar, triage at their defaults) know the outcome, the rubric's "
-        "rules do not. Roles and operators are read from the world played again.",
+        "Judges are the bundled rule judge with stated errors (simulated). Rules that start from "
+        "the world's verdict at their defaults (gigpo, salt, rtmc, trca, srar, triage) know the "
+        "outcome; the rubric's rules do not. arco reads the judge's step scores, not a model's.",
     ]
     return Table("fidelity", "Does credit land on the right step?", tuple(sections), tuple(notes))
 
@@ -168,7 +192,7 @@ def write(
             "inert": results.inert,
             "rows": [
                 {
-                    **asdict(r),
+                    **asdict(replace(r, drawn={})),
                     "scores": {
                         k: bounds(x, 1) | {"mean": _plain(x.mean)} for k, x in r.scores.items()
                     },
@@ -235,20 +259,24 @@ def finding(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> s
 
 
 def _worst(results: Results, pool: str) -> str:
-    """What the judge's condition does to DRACO, and how often credit is inert."""
-    found = {
-        c: results.find(pool, c, "draco").scores["cosine"].mean
-        for c in results.inert[pool]
-        if results.find(pool, c, "draco").scores
-    }
-    low = min(found, key=found.__getitem__)
-    exact = results.inert[pool].get("exact", {}).get("exact", float("nan"))
-    title = CONDITIONS[low].title if low in CONDITIONS else low
-    return (
-        f"Its gradient has cosine {found.get('exact', float('nan')):.2f} with the oracle's under "
-        f"exact verdicts and the least, {found[low]:.2f}, under {title}; its credit is exactly "
-        f"inert in {100 * exact:.0f} % of the rollouts."
+    """What the judges' faults do to DRACO's gradient, and how often its credit is inert."""
+    exact = results.find(pool, "exact", "draco")
+    gap = difference(exact, results.find(pool, "exact", "grpo"), "cosine")
+    gaps = {}
+    for name in results.inert[pool]:
+        other = results.find(pool, name, "draco")
+        if name != "exact" and other is not None and other.scores:
+            gaps[name] = difference(other, exact, "cosine")
+    text = (
+        f"Its policy gradient has cosine {_says(exact.scores['cosine'])} with the oracle's, "
+        f"{shown(gap, 1.0, 2, sign=True)} against uniform credit (paired over tasks)"
     )
+    if gaps:
+        low = min(gaps, key=lambda n: gaps[n].mean)
+        title = CONDITIONS[low].title if low in CONDITIONS else low
+        text += f"; the judge that costs it most is {title} ({shown(gaps[low], 1.0, 2, sign=True)})"
+    inert = results.inert[pool].get("exact", {}).get("exact", float("nan"))
+    return f"{text}. Its credit is exactly inert in {100 * inert:.0f} % of the rollouts."
 
 
 def _people(people: Sequence[PeopleRow]) -> str:

@@ -102,7 +102,16 @@ class Scorer:
             self._push = self._weight @ self._gradient(t.advantage_N)
 
     def __call__(self, credit_N: ArrayLike) -> dict[str, Interval]:
-        """Return every metric of this credit; NaN where it is not defined.
+        """Return every metric of this credit with its interval; NaN where it is not defined.
+
+        Args and Raises: as ``draws``.
+        """
+        return {name: interval(x, self.tasks) for name, x in self.draws(credit_N).items()}
+
+    def draws(self, credit_N: ArrayLike) -> dict[str, Array]:
+        """Return every metric of the sample (first) and of each resample, NaN where undefined.
+
+        Resamples are the same for every credit, so that differences of two are paired.
 
         Args:
             credit_N: (N,) credit per token of each step, finite.
@@ -117,7 +126,7 @@ class Scorer:
         a, inside = t.advantage_N, self._centred(c)
         n = np.ones_like(c) if t.tokens_N is None else t.tokens_N
         agree = np.where(c == 0, 0.5, np.sign(c) == np.sign(a))
-        found = {
+        return {
             "pearson": self._correlation(c, a),
             "spearman": self._correlation(rankdata(c), self._rank),
             "within": self._correlation(inside, self._inside, blank=0.0),
@@ -128,7 +137,6 @@ class Scorer:
             "harmful": self._mass(np.maximum(-c, 0), t.harmful()),
             "decisive": self._mass(np.maximum(c, 0), t.decisive()),
         }
-        return {name: self._interval(x) for name, x in found.items()}
 
     def base_rates(self) -> dict[str, float]:
         """Return the shares of harmful and decisive steps: what credit spread evenly would get."""
@@ -182,12 +190,22 @@ class Scorer:
         dot = (mine * best).sum(axis=1)
         return np.divide(dot, size, out=np.full_like(dot, np.nan), where=size > 0)
 
-    def _interval(self, x: Array) -> Interval:
-        point, drawn = float(x[0]), x[1:][np.isfinite(x[1:])]
-        if self.tasks == 1 or drawn.size * 2 <= len(x) - 1 or not np.isfinite(point):
-            return Interval(point, float("nan"), float("nan"), self.tasks)
-        low, high = np.quantile(drawn, [0.025, 0.975])
-        return Interval(point, float(low), float(high), self.tasks, sd=float(drawn.std(ddof=1)))
+
+def interval(drawn: Array, tasks: int) -> Interval:
+    """Return the sample's figure with its 95 % interval over resamples of so many tasks.
+
+    Args:
+        drawn: (1 + R,), the sample first; a difference of two such rows gives a paired interval.
+        tasks: clusters behind it.
+
+    >>> interval(np.array([0.5, 0.4, 0.6]), 9).n
+    9
+    """
+    point, known = float(drawn[0]), drawn[1:][np.isfinite(drawn[1:])]
+    if tasks == 1 or known.size * 2 <= len(drawn) - 1 or not np.isfinite(point):
+        return Interval(point, float("nan"), float("nan"), tasks)
+    low, high = np.quantile(known, [0.025, 0.975])
+    return Interval(point, float(low), float(high), tasks, sd=float(known.std(ddof=1)))
 
 
 def ceiling(first_N: ArrayLike, second_N: ArrayLike) -> dict[str, float]:

@@ -13,13 +13,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rubricnb import Group, Step, Task, Trajectory
+from rubricnb import Group, Observation, Step, Task, Trajectory
 from rubricnb.credit import RULES, CreditBatch
 from rubricnb.errors import ConfigError, CreditError, RunError
 from rubricnb.experiments.records import file_hash
 from rubricnb.fidelity import run as whole
-from rubricnb.fidelity.benchmark import REFERENCES, grouped, score_rules, truth_of
-from rubricnb.fidelity.evidence import evidence, judged, noisy_roles, traces, without
+from rubricnb.fidelity.benchmark import (
+    REFERENCES,
+    difference,
+    grouped,
+    score_rules,
+    scored,
+    truth_of,
+)
+from rubricnb.fidelity.evidence import gather, judged, log_keys, without
 from rubricnb.fidelity.oracle import cells, make_oracle
 from rubricnb.fidelity.people import (
     BLAME,
@@ -151,6 +158,17 @@ def test_intervals_are_over_tasks():
     assert lots["pearson"].high - lots["pearson"].low < (few.high - few.low) / 2
 
 
+def test_differences_are_paired_over_the_same_tasks():
+    truth = many()
+    scorer = Scorer(truth, 200)
+    near = truth.advantage_N + np.random.default_rng(9).normal(0, 0.3, 480)
+    a, b = (scored("dev", "exact", "x", c, scorer) for c in (near, near + 0.02 * near**2))
+    gap = difference(a, b, "pearson")
+    assert gap.mean == pytest.approx(a.scores["pearson"].mean - b.scores["pearson"].mean, abs=1e-4)
+    assert gap.high - gap.low < (a.scores["pearson"].high - a.scores["pearson"].low) / 10
+    assert difference(a, a, "cosine").high == 0.0
+
+
 def test_the_noise_ceiling_is_what_simulated_halves_reach():
     rng = np.random.default_rng(0)
     true = rng.normal(size=20_000)
@@ -262,9 +280,9 @@ def test_every_rule_is_scored_under_every_judge(made):
             row = results.find("dev", name, rule)
             assert row is not None, (name, rule)
             assert row.scores or row.missing, (name, rule)
-    scored = {r.rule for r in results.rows if r.scores and r.condition == "exact"}
+    ran = {r.rule for r in results.rows if r.scores and r.condition == "exact"}
     named = {"grpo", "draco", "triage", "trca", "arco", "srar", "gigpo", "salt", "rtmc", "rar"}
-    assert named <= scored
+    assert named <= ran
     assert results.find("dev", "", REFERENCES[0]).scores["pearson"].mean == pytest.approx(1)
     assert results.find("dev", "exact", "grpo").scores["within"].mean == 0
 
@@ -318,24 +336,28 @@ def test_noise_bias_and_style_do_what_they_say(made):
     assert ((batch.pass_GS + batch.fail_GS > 0).sum(axis=1) <= 1).all()
 
 
-def test_traces_say_what_happened(made):
-    v = made[1][0]
-    found = traces(v.trajectory, v.seed)
-    assert len(found.state) == len(found.role) == len(found.active_SJ) == len(v.trajectory)
-    assert set(found.role) <= {"decisive", "exploration", "no_progress", "regression"}
-    # All rollouts start in one state.
-    same = {traces(x.trajectory, x.seed).state[0] for x in made[1][:3]}
-    assert len(same) == 1
-    everything = replace(CONDITIONS["exact"].noise, false_pass=1.0, false_fail=1.0)
-    turned = noisy_roles(found, replace(CONDITIONS["exact"], noise=everything), "x")
-    swap = {"decisive": "regression", "regression": "decisive"}
-    assert turned == tuple(swap.get(r, r) for r in found.role)
-    group = Group(v.trajectory.task, tuple(x.trajectory for x in made[1][:3]))
-    graded = judged([group], CONDITIONS["exact"])[0]
-    batch = evidence(graded, [traces(x.trajectory, x.seed) for x in made[1][:3]])
-    assert batch.role_GS.shape == batch.score_GS.shape == batch.tokens_GS.shape
-    with pytest.raises(ConfigError, match="rollout of the orders desk"):
-        traces(Trajectory("x", Task("t", "p"), (Step("a"),)), 0)
+def test_evidence_is_of_the_transcript_and_of_the_conditions_judge(made):
+    groups = [Group(g[0].trajectory.task, tuple(v.trajectory for v in g)) for g in grouped(made[1])]
+    memory = {}
+    exact = gather(groups, CONDITIONS["exact"], 0, memory)
+    kept = len(memory)
+    gather(groups, CONDITIONS["root"], 0, memory)
+    assert len(memory) == kept  # the same error rates: the same roles
+    noisy = gather(groups, CONDITIONS["self"], 0, memory)
+    roles = [np.concatenate([e.batch.role_GS[e.batch.live_GS] for e in x]) for x in (exact, noisy)]
+    bad = [(r == "regression").sum() for r in roles]
+    assert bad[1] < bad[0]
+    for e in exact:
+        assert len(set(e.batch.state_GS[:, 0])) == 1  # all rollouts of a task start in one state
+        assert e.batch.live_GS.shape == e.context_GS.shape
+        assert e.of("trca").state_GS is not e.batch.state_GS
+        assert e.of("gigpo") is e.batch
+    task = Task("t", "p")
+    steps = [Step(a, observations=(Observation(o),)) for a, o in ("xn", "yn", ("z", "ok"), "xn")]
+    states, actions = log_keys(Trajectory("x", task, tuple(steps)))
+    assert states[1] == states[2] != states[3]
+    assert states[0] != states[1]
+    assert actions[0] == actions[3] != actions[1]
 
 
 # -- the whole ---------------------------------------------------------------------------------
