@@ -20,6 +20,7 @@ RULE_ARMS: Mapping[str, str] = {
     "triage": "TRIAGE on the outcome",
     "triage_blind": "TRIAGE on judged rubrics",
     "trca": "TRCA on the outcome",
+    "trca_judged": "TRCA on the outcome, items by a judge",
     "trca_blind": "TRCA without any outcome",
     "arco": "ARCO on the outcome",
 }
@@ -37,6 +38,7 @@ SEES = {
     "outcome": "the world's verdict",
     "triage": "the world's verdict, and a judge's role of each step",
     "trca": "the world's verdict, and rules of the bundled world",
+    "trca_judged": "the world's verdict, and what a judge sees each step set off",
     "trca_blind": "rules of the bundled world",
     "dynamic": "a judge's verdicts",
     "draco": "a judge's verdicts and citations",

@@ -60,6 +60,7 @@ ARMS: Mapping[str, Arm] = {
         # that never see it follow.
         Arm("triage", reward="outcome", rule="triage", evidence="roles"),
         Arm("trca", reward="outcome", rule="trca", evidence="operators"),
+        Arm("trca_judged", reward="outcome", rule="trca", evidence="judged_operators"),
         Arm("triage_blind", rule="triage", rule_options=_BLIND_TRIAGE, evidence="roles"),
         Arm("trca_blind", rule="trca", rule_options={"base": "none"}, evidence="operators"),
     )

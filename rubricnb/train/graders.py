@@ -15,6 +15,7 @@ from ..judge.criteria import CriteriaReading
 from ..judge.ledger import Ledger
 from ..judge.protocol import Call, CallableJudge, Judge, Reply, Usage
 from ..judge.rivals.roles import label_roles
+from ..judge.rivals.transitions import Item, operators
 from ..judge.run import grade
 from ..rubric import Criterion, GradedGroup, Rubric
 from ..seeds import child_seed
@@ -48,6 +49,7 @@ class ArmGrader:
     noise: JudgeNoise | None = None
     ledger: Ledger = field(default_factory=Ledger)
     _task_rubrics: dict = field(default_factory=dict)
+    _items: dict = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.noise is None:
@@ -74,7 +76,9 @@ class ArmGrader:
     def _asks(self) -> bool:
         """Whether a judge is asked at all."""
         kind = self.arm.evidence
-        return kind == "roles" or (kind == "rubric" and self.arm.reward == "rubric")
+        return kind in ("roles", "judged_operators") or (
+            kind == "rubric" and self.arm.reward == "rubric"
+        )
 
     def __call__(self, groups: Sequence[Group]) -> Sequence[Grade]:
         """Grade whole groups."""
@@ -103,16 +107,27 @@ class ArmGrader:
         seen = self.arm.reward == "outcome"
         return [o.batch(tokens=len, outcome=seen) for o in desk_operators(groups)]
 
+    def judged_operators(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """TRCA in any world: the items and what sets them off are a judge's."""
+        seen = self.arm.reward == "outcome"
+        made = operators(groups, self._judge, self._config, memory=self._items)
+        return [o.batch(tokens=len, outcome=seen) for o in made]
+
     def _coin(self, rollout: str) -> int:
         return child_seed(self.seed, "random reward", rollout) & 1
 
     def memory(self) -> list[Any]:
-        """The task rubrics known so far, as JSON types: what a checkpoint has to keep."""
-        return [[*key, to_json(value)] for key, value in self._task_rubrics.items()]
+        """The task rubrics and items known so far, as JSON types: what a checkpoint has to keep."""
+        rows = [[*key, to_json(value)] for key, value in self._task_rubrics.items()]
+        items = [[*key, {"items": [asdict(i) for i in v]}] for key, v in self._items.items()]
+        return rows + items
 
     def recall(self, memory: Sequence[Any]) -> None:
         """Take back what ``memory`` returned, so that no known task rubric is asked for again."""
         for task, prompt, value in memory:
+            if "items" in value:
+                self._items[task, prompt] = tuple(Item(**i) for i in value["items"])
+                continue
             criteria = tuple(Criterion(**c) for c in value.get("criteria", ()))
             known = CriteriaReading(criteria, None, value.get("dropped", 0), value.get("over", 0))
             self._task_rubrics[task, prompt] = known
@@ -137,6 +152,7 @@ EVIDENCE: Mapping[str, Callable[[ArmGrader, Sequence[Group]], Sequence[Grade]]] 
     "rubric": ArmGrader.rewards,
     "roles": ArmGrader.roles,
     "operators": ArmGrader.operators,
+    "judged_operators": ArmGrader.judged_operators,
 }
 
 

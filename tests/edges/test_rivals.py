@@ -11,7 +11,8 @@ from rubricnb.credit import RULES, stack
 from rubricnb.errors import ConfigError
 from rubricnb.judge import JudgeConfig, RecordedJudge, ReplayJudge, Store, read_call
 from rubricnb.judge.rivals import PROTOCOLS, label_roles, operators, rank_groups, tournament
-from rubricnb.judge.rivals.matches import Verbosity, tournament_reward
+from rubricnb.judge.rivals.matches import tournament_reward
+from rubricnb.judge.rivals.scorepad import Verbosity
 from rubricnb.judge.rivals.transitions import Item, contexts
 from rubricnb.judge.rivals.weighing import weighted
 from rubricnb.rubric import Criterion, Rubric
@@ -240,7 +241,9 @@ def test_a_judge_that_prefers_a_place_decides_nothing(side):
 
 
 def test_too_long_loses_without_a_call_and_two_too_long_get_nothing():
-    words = Verbosity(l0=4, sigma=1.5)  # more than 6 characters is too long
+    words = Verbosity(l0=4, sigma=2)  # more than 8 characters is too long
+    at, beyond = group("xxxxxx", "xxxxxxx").trajectories  # 8 and 9 with the step's number
+    assert (words.over(at), words.over(beyond)) == (False, True)
     judge = Says(match=by_letters)
     (r,) = tournament(group("xxxxxxx", "xxxxxxxx", "x", "-"), judge, N, verbosity=words)
     assert len(judge.calls) == 2

@@ -59,6 +59,18 @@ def test_triage_without_any_role_is_grpo_on_the_outcome():
     np.testing.assert_allclose(got, RULES["grpo"](batch, base="outcome"))
 
 
+def test_judged_items_are_remembered_over_a_checkpoint():
+    some = groups(2, 3)
+    one, two = ArmGrader(arm("trca_judged"), 0), ArmGrader(arm("trca_judged"), 0)
+    first = one(some)
+    two.recall(json.loads(json.dumps(one.memory())))
+    second = two(some)
+    assert [e.phase for e in one.ledger.entries].count("transition_items") == 2
+    assert {e.phase for e in two.ledger.entries} == {"transitions"}
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a.active_GSJ, b.active_GSJ)
+
+
 def test_unknown_evidence_is_refused():
     with pytest.raises(ConfigError, match="'tea leaves'"):
         ArmGrader(Arm("x", evidence="tea leaves"), 0)

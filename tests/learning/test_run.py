@@ -50,7 +50,7 @@ def test_the_arms_have_names():
     assert set(ARMS) == {
         *("outcome", "random", "static", "static_credit", "dynamic", "draco"),
         *("draco_self_k3", "draco_self_k1"),
-        *("triage", "trca", "triage_blind", "trca_blind"),
+        *("triage", "trca", "triage_blind", "trca_blind", "trca_judged"),
     }
     with pytest.raises(ConfigError, match="'dracula'"):
         arm("dracula")

@@ -21,6 +21,7 @@ _WHERE = {
     "Operators": "transitions",
     "operators": "transitions",
     "Rewarded": "results",
+    "Verbosity": "scorepad",
     "tournament": "matches",
     "rank_groups": "ruler",
     "weighted": "weighing",
