@@ -16,6 +16,9 @@ Each figure carries a text form (:func:`fig_text`), a description and the table 
     cost              cost against success
     by_kind           mean credit by type of step
     votes             false passes of k unanimous votes
+    landing           credit rules against the true advantage of each step
+    condition_map     the same by rule and judge
+    people_figure     the same against human step labels
     save, save_page   JSON, offline HTML, text and CSV
     themed            the same figure in light or dark
 """
@@ -43,6 +46,9 @@ _WHERE = {
     "cost": "training",
     "by_kind": "training",
     "votes": "judging",
+    "landing": "fidelity",
+    "condition_map": "fidelity",
+    "people_figure": "fidelity",
     "save": "saving",
     "save_page": "saving",
     "page": "saving",

@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from rubricnb import Group, Observation, Step, Task, Trajectory
+from rubricnb.cli import app
 from rubricnb.credit import RULES, CreditBatch
 from rubricnb.errors import ConfigError, CreditError, RunError
 from rubricnb.experiments.records import file_hash
@@ -384,6 +385,24 @@ def test_one_call_writes_table_record_finding_and_figures(tmp_path, made):
     assert "one small policy" in text
     for fig in whole.figures(results).values():
         assert "draco" in fig_text(fig)
+
+
+def test_the_command_shares_work_by_seed_and_prints_the_finding(
+    tmp_path, made, monkeypatch, capsys
+):
+    monkeypatch.setitem(SIZES, "tiny", TINY)
+    monkeypatch.delenv("RUBRICNB_SHARED", raising=False)
+    (tmp_path / "tiny").mkdir()
+    os.symlink(made[0], tmp_path / "tiny" / "fidelity")
+    command = ["fidelity", "--profile", "tiny", "--runs", str(tmp_path)]
+    app([*command, "--seed", "0"], standalone_mode=False)
+    assert "12 rollouts with their true advantages" in capsys.readouterr().out
+    app(command, standalone_mode=False)
+    out = capsys.readouterr().out
+    assert out.startswith("On dev, with exact verdicts, DRACO's credit correlates")
+    assert str(tmp_path / "tiny" / "fidelity" / "fidelity.md") in out
+    with pytest.raises(ConfigError, match="want a profile of"):
+        app(["fidelity", "--profile", "huge"], standalone_mode=False)
 
 
 def test_exact_inert_share_is_at_least_the_papers_count(made):
