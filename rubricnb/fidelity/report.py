@@ -244,7 +244,8 @@ def finding(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> s
                 if lands
                 else "inside rollouts it is not shown to tell right steps from wrong ones."
             )
-            + f" Taking whole steps (credit times tokens) it is {_says(d['push'])}. "
+            + f" Taking whole steps (credit times tokens) it is {_says(d['push'])}, where uniform "
+            f"credit, by length alone, has {_says(g['push'])}. "
             f"The best rule inside rollouts is {best.rule} at {_says(best.scores['within'])}; half "
             f"of the oracle against its other half reaches {_says(half.scores['within'])}. "
             + _worst(results, pool)
