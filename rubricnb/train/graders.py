@@ -155,6 +155,8 @@ EVIDENCE: Mapping[str, Callable[[ArmGrader, Sequence[Group]], Sequence[Grade]]] 
     "judged_operators": ArmGrader.judged_operators,
 }
 
+JUDGED = ("roles", "judged_operators")  # evidence, beside the rubric's, that a judge gives
+
 
 def _outcome(value: float | None) -> float:
     return float("nan") if value is None else float(value)

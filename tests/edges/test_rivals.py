@@ -427,3 +427,31 @@ def test_a_protocol_from_the_shell_and_its_replay(name, tmp_path):
     ]
     ran = CliRunner().invoke(app, ["grade", str(logs), "--protocol", "guess", "-o", str(out)])
     assert ran.exit_code != 0
+
+
+def test_over_a_real_endpoint_a_run_that_broke_goes_on_from_its_replies(tmp_path):
+    from rubricnb.errors import BudgetError
+    from rubricnb.judge import EndpointJudge
+    from rubricnb.judge.rivals.session import run_file
+    from rubricnb.judge.session import Limits
+    from tests.edges.loopback import Loopback, completion
+
+    usage = {"prompt_tokens": 2980, "completion_tokens": 20, "total_tokens": 3000}
+    text = '{"reason": "r", "role": "exploration", "confidence": 0.5}'
+    some, out = [group("x", "y", steps=3)], tmp_path / "roles.jsonl"
+
+    def judged(url):
+        return EndpointJudge(url, "m", key="sk-planted-0123456789", max_tokens=50)
+
+    with Loopback(default=lambda body: completion(text, usage=usage)) as server:
+        with pytest.raises(BudgetError):
+            run_file("triage", some, out, judged(server.url), N, limits=Limits(tokens=12_000))
+        before = server.served
+        assert 0 < before < 6
+        assert not out.exists()
+        bill = run_file("triage", some, out, judged(server.url), N).bill()
+        assert server.served == 6
+    assert (bill.calls, bill.tokens) == (6, 18_000)
+    (line,) = [json.loads(x) for x in out.read_text().splitlines()]
+    assert {r["role"] for row in line["rollouts"] for r in row["roles"]} == {"exploration"}
+    assert "planted" not in out.read_text()
