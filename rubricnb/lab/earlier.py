@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from ..errors import CreditError
 from ..judge.protocol import Judge
 from ..metrics.early import (
     Alarms,
-    RatioModel,
+    alarm_steps,
     anytime_threshold,
     fit_ratio,
     measure_alarms,
@@ -19,8 +21,9 @@ from ..metrics.early import (
     pac_threshold,
     peaks,
 )
-from ..metrics.exact import clopper_pearson
-from ..metrics.step_features import cross_scores, prefix_features
+from ..metrics.intervals import Interval
+from ..metrics.resampled import cluster_share
+from ..metrics.step_features import fitted_scores, prefix_features
 from ..rubric import Rubric
 from ..seeds import generator
 from ..trajectory import Trajectory
@@ -29,6 +32,23 @@ from .logs import Logs
 from .section import Section, columns_of, percent, skipped, span
 
 QUESTION = "How early can a failing rollout be stopped, and what do the false alarms cost?"
+
+
+ANYTIME, BY_TASK, BY_ROLLOUT = "anytime", "PAC by task", "PAC by rollout"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one threshold did over the splits: alarms by split, and every tested row and hit."""
+
+    alarms: list[Alarms]
+    rows: list[int]
+    hits: list[bool]
+
+    def share(self, who_N: np.ndarray, cluster_N: Sequence[object]) -> Interval:
+        """The alarmed share of some rollouts, each as often as it was tested; over tasks."""
+        use = [(h, j) for h, j in zip(self.hits, self.rows, strict=True) if who_N[j]]
+        return cluster_share([float(h) for h, _ in use], [cluster_N[j] for _, j in use])
 
 
 def step_tokens(trajectory: Trajectory) -> list[float]:
@@ -49,7 +69,7 @@ def split_clusters(cluster_N: Sequence[object], parts: Sequence[float], rng) -> 
 
 
 def early_stopping(
-    scores: Sequence[Any],
+    scores: Sequence[Any] | Callable[[np.ndarray], Sequence[Any]],
     success_N: Any,
     cluster_N: Sequence[object],
     tokens: Sequence[Any],
@@ -58,61 +78,71 @@ def early_stopping(
     delta: float,
     splits: int = 5,
     seed: int = 0,
-) -> tuple[list[dict[str, Any]], dict[str, list[Alarms]], list[RatioModel]]:
-    """Return rows on both thresholds, over several splits of the tasks in fit, calibrate, test.
+) -> tuple[list[dict[str, Any]], dict[str, Outcome]]:
+    """Return rows on every threshold, over several splits of the tasks in fit, calibrate, test.
+
+    The PAC threshold comes twice. ``BY_TASK`` takes one success a task, drawn at random: those
+    are independent draws where tasks are, and the promise holds for a success of a new task.
+    ``BY_ROLLOUT`` takes them all, as published, and is a promise only where rollouts of one task
+    are independent.
 
     Args:
-        scores: per rollout, a verifier's score at each step.
+        scores: per rollout, a verifier's score at each step; or a function from the rows that may
+            be learnt from to such scores of all rollouts.
         success_N: (N,) of 0 and 1.
         cluster_N: (N,) tasks: none is in two parts.
         tokens: per rollout, tokens of each step.
         alpha, delta: of the guarantees.
         splits: how many random splits.
-        seed: of the splits.
+        seed: of the splits and of the draw.
     """
     y = np.asarray(success_N, float)
-    made: dict[str, list[Alarms]] = {"anytime": [], "PAC": []}
-    rows, models = [], []
+    made = {name: Outcome([], [], []) for name in (ANYTIME, BY_TASK, BY_ROLLOUT)}
+    rows = []
     for i in range(splits):
-        fit, held, test = split_clusters(cluster_N, (0.4, 0.3, 0.3), generator(seed, "split", i))
+        rng = generator(seed, "split", i)
+        fit, held, test = split_clusters(cluster_N, (0.4, 0.3, 0.3), rng)
         if min(y[fit].sum(), (1 - y[fit]).sum()) < 1 or not len(test):
             continue
-        model = fit_ratio([scores[j] for j in fit], y[fit])
-        models.append(model)
+        at = scores(fit) if callable(scores) else scores
+        model = fit_ratio([at[j] for j in fit], y[fit])
         good = [j for j in held if y[j] == 1]
-        pac = pac_threshold(peaks(model.ratios([scores[j] for j in good])), alpha, delta)
-        ratios, spent = model.ratios([scores[j] for j in test]), [tokens[j] for j in test]
-        for name, threshold in (("anytime", anytime_threshold(alpha)), ("PAC", pac)):
+        alone = _one_a_task(good, cluster_N, rng)
+        peak = dict(zip(good, peaks(model.ratios([at[j] for j in good])), strict=True))
+        ratios, spent = model.ratios([at[j] for j in test]), [tokens[j] for j in test]
+        for name, use, threshold in (
+            (ANYTIME, [], anytime_threshold(alpha)),
+            (BY_TASK, alone, pac_threshold([peak[j] for j in alone], alpha, delta)),
+            (BY_ROLLOUT, good, pac_threshold([peak[j] for j in good], alpha, delta)),
+        ):
             a = measure_alarms(ratios, y[test], threshold, spent)
-            made[name].append(a)
-            rows.append(
-                {
-                    "split": i + 1,
-                    "threshold kind": name,
-                    "held-out successes": len(good),
-                    "threshold": a.threshold if np.isfinite(a.threshold) else "never alarms",
-                    "successes": a.false_alarm.n,
-                    "false alarms": a.false_alarm.mean,
-                    "failures": a.power.n,
-                    "power": a.power.mean,
-                    "tokens saved": a.tokens_saved,
-                    "tokens lost": a.tokens_lost,
-                    "mean alarm step": a.mean_step,
-                }
-            )
-    return rows, made, models
+            made[name].alarms.append(a)
+            made[name].rows.extend(test.tolist())
+            made[name].hits.extend((alarm_steps(ratios, threshold) > 0).tolist())
+            rows.append(_alarm_row(i + 1, name, len(use), a))
+    return rows, made
 
 
-def _pooled(alarms: Sequence[Alarms], name: str):
-    """The share over all splits, with exact bounds as if the splits' rollouts were one sample.
+def _one_a_task(rows: Sequence[int], cluster_N: Sequence[object], rng) -> list[int]:
+    """One row of each cluster, drawn at random."""
+    shuffled = [rows[i] for i in rng.permutation(len(rows))]
+    return sorted({cluster_N[j]: j for j in shuffled}.values())
 
-    A rollout can be in several splits, so the count of cases is divided by the splits.
-    """
-    shares = [getattr(a, name) for a in alarms]
-    n = sum(s.n for s in shares)
-    k = sum(round(s.mean * s.n) for s in shares if s.n)
-    m = max(1, len(shares))
-    return clopper_pearson(round(k / m), round(n / m))
+
+def _alarm_row(split: int, name: str, held: int, a: Alarms) -> dict[str, Any]:
+    return {
+        "split": split,
+        "threshold kind": name,
+        "held-out successes": held,
+        "threshold": a.threshold if np.isfinite(a.threshold) else "never alarms",
+        "successes": a.false_alarm.n,
+        "false alarms": a.false_alarm.mean,
+        "failures": a.power.n,
+        "power": a.power.mean,
+        "tokens saved": a.tokens_saved,
+        "tokens lost": a.tokens_lost,
+        "mean alarm step": a.mean_step,
+    }
 
 
 def how_early(
@@ -132,7 +162,7 @@ def how_early(
     Args:
         logs: rollouts with outcomes (for alarms), error steps (for auditing) or both.
         scores: per rollout, a judge's score at each step; None trains a small verifier on step
-            features, out of fold.
+            features, in each split on its first part alone.
         alpha: share of successes that may be alarmed.
         delta: chance that the PAC promise fails.
         far: false-alarm share that the auditor may have on its training folds; a second auditor
@@ -163,7 +193,10 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
     runs = [logs.trajectories[i] for i in known]
     y, cluster = logs.success_N[known], [logs.task_N[i] for i in known]
     if scores is None:
-        made = cross_scores([prefix_features(t) for t in runs], y, cluster, seed=seed)
+        features = [prefix_features(t) for t in runs]
+        # Trained anew in every split, on its first part alone: no label of a calibration or test
+        # rollout may have touched a score, or the promise is not one.
+        made: Any = partial(fitted_scores, features, y, cluster, seed=seed)
         who = "a small verifier on step features"
     else:
         if len(scores) != len(logs.trajectories):
@@ -172,33 +205,34 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
             )
         made, who = [scores[i] for i in known], "the given scores"
     spent = [step_tokens(t) for t in runs]
-    rows, alarms, _ = early_stopping(made, y, cluster, spent, alpha=alpha, delta=delta, seed=seed)
+    rows, found = early_stopping(made, y, cluster, spent, alpha=alpha, delta=delta, seed=seed)
     need = pac_minimum(alpha, delta)
     tables["alarms"] = columns_of(rows)
-    for name, some in alarms.items():
-        if not some:
+    for name, one in found.items():
+        if not one.alarms:
             continue
-        false, power = _pooled(some, "false_alarm"), _pooled(some, "power")
-        saved = float(np.mean([a.tokens_saved for a in some]))
+        false, power = one.share(y == 1, cluster), one.share(y == 0, cluster)
+        saved = float(np.mean([a.tokens_saved for a in one.alarms]))
         values[name] = {"false_alarm": false, "power": power, "saved": saved}
-        never = all(not np.isfinite(a.threshold) for a in some)
-        if name == "PAC" and never:
-            held = max(r["held-out successes"] for r in rows)
+        held = max(r["held-out successes"] for r in rows if r["threshold kind"] == name)
+        unit = "tasks with a success" if name == BY_TASK else "successes"
+        if all(not np.isfinite(a.threshold) for a in one.alarms):
             said.append(
-                f"The PAC threshold needs {need} held-out successes at alpha {alpha:g} and delta "
+                f"The {name} threshold needs {need} held-out {unit} at alpha {alpha:g} and delta "
                 f"{delta:g}; with {held} it never alarms."
             )
             continue
-        held = f" ({need} held-out successes needed)" if name == "PAC" else ""
+        enough = "" if name == ANYTIME else f" ({need} held-out {unit} needed, {held} there)"
         said.append(
-            f"With {who}, the {name} threshold at alpha {alpha:g}{held} alarms "
+            f"With {who}, the {name} threshold at alpha {alpha:g}{enough} alarms "
             f"{span(false)} of the successes and {span(power)} of the failures, which saves "
-            f"{percent(saved, 1)} of all tokens (mean over {len(some)} splits of the tasks)."
+            f"{percent(saved, 1)} of all tokens (mean over {len(one.alarms)} splits of the tasks)."
         )
     said.append(
-        "Both promises treat rollouts as independent draws; those of one task are not, so the true "
-        "false-alarm share on new tasks can be larger than stated. The anytime threshold has no "
-        "exact guarantee with an estimated ratio, and both lapse when the policy changes."
+        "Intervals resample tasks. PAC by task draws one success a task and promises what it says "
+        "for a success of a new task; PAC by rollout takes rollouts of one task as independent, "
+        "which they are not, so its promise is weaker than it reads. The anytime threshold has no "
+        "exact guarantee with an estimated ratio, and all lapse when the policy changes."
     )
     from ..figures import lab as draw
 
@@ -211,6 +245,6 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
         ],
         title=f"Alarms on running rollouts ({logs.source})",
         axis="share of rollouts",
-        description=f"Alpha is {alpha:g}; exact bounds over {who}.",
+        description=f"Alpha is {alpha:g}; intervals over tasks, with {who}.",
         reference=alpha,
     )

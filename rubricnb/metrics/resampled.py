@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CreditError
-from .intervals import Interval
+from .exact import clopper_pearson
+from .intervals import Interval, cluster_rows
 
 Figures = Callable[[NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]
 
@@ -75,3 +76,53 @@ def _interval(point: float, drawn_B: NDArray[np.float64], n: int, level: float) 
         return Interval(point, float("nan"), float("nan"), n, level)
     low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
     return Interval(point, float(low), float(high), n, level)
+
+
+def at_the_edge(point: float, interval: Interval, units: int) -> Interval:
+    """Return the interval, or exact bounds over whole clusters where a share is 0 or 1.
+
+    Resampling cannot leave 0 or 1 where no case does, which would claim certainty. There the
+    clusters are the cases: Clopper-Pearson with so many units.
+
+    >>> tuple(round(v, 3) for v in at_the_edge(0.0, Interval(0.0, 0.0, 0.0, 9), 9)[:3])
+    (0.0, 0.0, 0.336)
+    """
+    if units < 1 or point not in (0.0, 1.0):
+        return interval
+    exact = clopper_pearson(round(point * units), units, level=interval.level)
+    return Interval(point, exact.low, exact.high, units, interval.level)
+
+
+def cluster_share(
+    hit_N: ArrayLike,
+    cluster_N: Sequence[object],
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """Return a share of cases with bounds over resampled clusters, exact ones where it is 0 or 1.
+
+    Args:
+        hit_N: (N,) of 0 and 1.
+        cluster_N: (N,) what is resampled, such as the task.
+        level, resamples, seed: of the interval.
+    Returns:
+        The share; its n is the number of clusters. NaN and bounds of 0 and 1 without cases.
+    Raises:
+        CreditError: for lengths that differ, or another value.
+
+    >>> cluster_share([1, 1, 0, 0], ["a", "a", "b", "b"]).mean
+    0.5
+    """
+    hit = np.asarray(hit_N, dtype=float)
+    if hit.shape != (len(cluster_N),) or not np.isin(hit, (0, 1)).all():
+        raise CreditError(f"want a hit of 0 or 1 a cluster label; got shape {hit.shape}")
+    if not hit.size:
+        return Interval(float("nan"), 0.0, 1.0, 0, level)
+    per = np.array([[hit[r].sum(), len(r)] for r in cluster_rows(cluster_N)])
+    found = bootstrap_sums(
+        per, lambda s: {"share": ratio(s[..., 0], s[..., 1])},
+        level=level, resamples=resamples, seed=seed,
+    )["share"]  # fmt: skip
+    return at_the_edge(found.mean, found, len(per))

@@ -135,23 +135,60 @@ def cross_scores(
         folds: at most the number of clusters.
         seed: of the folds.
     """
-    from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold
-    from sklearn.preprocessing import StandardScaler
 
     names: dict[object, int] = {}
     group = np.array([names.setdefault(c, len(names)) for c in cluster_N])
     out: list[NDArray[np.float64]] = [np.zeros(0)] * len(features)
     split = StratifiedGroupKFold(min(folds, len(names)), shuffle=True, random_state=seed)
     for train, test in split.split(success_N, success_N, group):
-        live = [i for i in train if len(features[i])]
-        x = np.concatenate([features[i] for i in live])
-        y = np.concatenate([np.full(len(features[i]), success_N[i]) for i in live])
-        w = np.concatenate([np.full(len(features[i]), 1 / len(features[i])) for i in live])
-        scaler = StandardScaler().fit(x)
-        model = LogisticRegression(C=0.1, class_weight="balanced", max_iter=500)
-        model.fit(scaler.transform(x), y, sample_weight=w)
-        for i in test:
-            if len(features[i]):
-                out[i] = model.predict_proba(scaler.transform(features[i]))[:, 1]
+        _score_others(out, features, success_N, train, test)
     return out
+
+
+def fitted_scores(
+    features: Sequence[NDArray[np.float64]],
+    success_N: NDArray[np.float64],
+    cluster_N: Sequence[object],
+    fit: NDArray[np.intp],
+    *,
+    seed: int = 0,
+) -> list[NDArray[np.float64]]:
+    """Return scores of every rollout that no label outside of ``fit`` has touched.
+
+    Rows of ``fit`` are scored out of fold among themselves; all others by one model of all of
+    ``fit``, so that calibration and test rollouts are scored alike and know nothing of another.
+
+    Args:
+        features, success_N, cluster_N, seed: as ``cross_scores``.
+        fit: rows that may be learnt from, both classes among them.
+    """
+    out: list[NDArray[np.float64]] = [np.zeros(0)] * len(features)
+    tasks = [cluster_N[i] for i in fit]
+    own = cross_scores([features[i] for i in fit], success_N[fit], tasks, seed=seed)
+    for i, s in zip(fit, own, strict=True):
+        out[i] = s
+    rest = np.setdiff1d(np.arange(len(features)), fit)
+    _score_others(out, features, success_N, fit, rest)
+    return out
+
+
+def _score_others(out, features, success_N, train, test) -> None:
+    """Put the scores of the test rows, by a model of the training rows, into ``out``."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    live = [i for i in train if len(features[i])]
+    x = np.concatenate([features[i] for i in live])
+    y = np.concatenate([np.full(len(features[i]), success_N[i]) for i in live])
+    if not 0 < y.mean() < 1:  # one class teaches nothing: the base rate
+        for i in test:
+            out[i] = np.full(len(features[i]), y.mean())
+        return
+    w = np.concatenate([np.full(len(features[i]), 1 / len(features[i])) for i in live])
+    scaler = StandardScaler().fit(x)
+    model = LogisticRegression(C=0.1, class_weight="balanced", max_iter=500)
+    model.fit(scaler.transform(x), y, sample_weight=w)
+    for i in test:
+        if len(features[i]):
+            out[i] = model.predict_proba(scaler.transform(features[i]))[:, 1]
