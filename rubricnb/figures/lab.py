@@ -214,6 +214,7 @@ def lines(
     y: str,
     description: str = "",
     diagonal: bool = False,
+    joined: bool = True,
     x_title: str = "",
     y_title: str = "",
 ) -> go.Figure:
@@ -223,6 +224,7 @@ def lines(
         rows: with "series" and the columns ``x`` and ``y``; None and NaN are left out.
         title: one line.
         diagonal: also draw y = x, what chance would give.
+        joined: whether a series is a line; else its points stand alone.
         description, x_title, y_title: texts.
     Raises:
         ConfigError: for a missing column.
@@ -242,7 +244,8 @@ def lines(
         fig.add_scatter(
             x=[r[x] for r in own],
             y=[r[y] for r in own],
-            mode="lines+markers" if len(own) < 30 else "lines",
+            mode=("lines+markers" if len(own) < 30 else "lines") if joined else "markers",
+            marker={"symbol": SYMBOLS[i % len(SYMBOLS)], "size": 9 if not joined else 6},
             name=short(one, 36),
             line={"color": SERIES[i % len(SERIES)], "dash": DASHES[i % len(DASHES)], "width": 2},
             hovertemplate=f"{label(one)}<br>%{{x:.3f}}, %{{y:.3f}}<extra></extra>",
@@ -250,11 +253,11 @@ def lines(
     fig.update_xaxes(title_text=label(x_title or x))
     fig.update_yaxes(title_text=label(y_title or y))
     ends = {str(r["series"]): number(float(r[y])) for r in known}
-    said = "; ".join(f"{k} ends at {v}" for k, v in list(ends.items())[:6])
+    said = "; ".join(f"{k} ends at {v}" for k, v in list(ends.items())[:6]) if joined else ""
     return finish(
         fig,
         title=label(title),
-        description=f"{description} {said}.".strip(),
+        description=f"{description} {said}.".strip() if said else description,
         columns={c: [r[c] for r in rows] for c in ("series", x, y)},
         height=420,
     )

@@ -44,10 +44,20 @@ class Section:
     skipped: str = ""
 
     def __str__(self) -> str:
-        return f"{self.question}\n{self.paragraph}"
+        return f"{self.heading}\n{self.paragraph}"
+
+    @property
+    def heading(self) -> str:
+        """The question, which says so where a judge with drawn errors is among the answers."""
+        shown = [
+            self.paragraph,
+            *self.tables.values(),
+            *(v.to_json() for v in self.figures.values()),
+        ]
+        return f"{self.question} (with a {SIMULATED})" if any(map(_mark, shown)) else self.question
 
     def _repr_markdown_(self) -> str:
-        parts = [f"**{markdown(self.question)}**", markdown(self.paragraph)]
+        parts = [f"**{markdown(self.heading)}**", markdown(self.paragraph)]
         for name, columns in self.tables.items():
             parts += [f"*{markdown(name)}*", text_table(escaped(columns), 30)]
         return "\n\n".join(parts)
@@ -126,7 +136,7 @@ def save(
     for s in sections:
         if f"{s.name}" in out:
             raise ConfigError(f"want sections of different names; got {s.name!r} twice")
-        answers += [f"## {markdown(s.question)}", "", markdown(s.paragraph), ""]
+        answers += [f"## {markdown(s.heading)}", "", markdown(s.paragraph), ""]
         out[s.name] = folder
         for name, columns in s.tables.items():
             plain = {k: plain_list(v) for k, v in columns.items()}
