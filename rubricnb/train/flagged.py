@@ -11,7 +11,7 @@ from ..credit import CreditBatch
 from ..errors import ConfigError
 from ..grading import arrays
 from ..metrics.claims import closing_claim
-from ..metrics.false_success import Detector, rollout_text, triaged_reward
+from ..metrics.false_success import Detector, load_detector, rollout_text, triaged_reward
 from ..rubric import GradedGroup
 from ..trajectory import Group
 from .credit_trainer import Grade, Grader
@@ -73,3 +73,12 @@ class FlagFalseSuccess:
             grade,
             failures=tuple(REASON if g else f for g, f in zip(gone, failures, strict=True)),
         )
+
+
+def flagging(grader: Grader, detector: str, above: float) -> Grader:
+    """Return the grader with the detector of that file beside it; the grader itself for "".
+
+    Raises:
+        FormatError: for a file that is no detector.
+    """
+    return FlagFalseSuccess(grader, load_detector(detector), above) if detector else grader

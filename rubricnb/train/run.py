@@ -36,6 +36,7 @@ from ..worlds.static_rubric import Limits, save_static, select_static
 from .arms import Arm, arm
 from .credit_trainer import CreditGRPOTrainer, CreditStep
 from .evaluate import evaluate
+from .flagged import flagging
 from .graders import ArmGrader, sample_of
 from .settings import DEPARTURES, Settings, grpo_config, lora
 from .slices import SlicedLogps
@@ -250,7 +251,7 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
             processing_class=load_tokenizer(policy_folder(policy)),
             peft_config=lora(),
             rollout_func=rollouts,
-            grader=grader,
+            grader=flagging(grader, settings.detector, settings.flag_above),
             rule=plan.rule,
             rule_options=plan.rule_options,
             observer=recorder.observe,

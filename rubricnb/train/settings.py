@@ -43,6 +43,9 @@ class Settings:
         lr: learning rate, constant.
         beta: weight of the KL term (k3).
         keep_groups: graded groups a step that are kept in the run folder.
+        detector: file of a false-success detector (``rubricnb lab`` writes one); rollouts that it
+            flags get no reward. "" for none.
+        flag_above: flag where its score is above, in [0, 1].
     """
 
     steps: int = 40
@@ -56,6 +59,8 @@ class Settings:
     lr: float = 1e-3
     beta: float = 0.01
     keep_groups: int = 4
+    detector: str = ""
+    flag_above: float = 0.5
 
     def __post_init__(self) -> None:
         bad = [c for c in self.checkpoints if not 1 <= c <= self.steps]
@@ -63,6 +68,8 @@ class Settings:
             raise ConfigError(
                 f"want checkpoints between 1 and {self.steps} steps; got {self.checkpoints}"
             )
+        if not 0 <= self.flag_above <= 1:
+            raise ConfigError(f"want flag_above in [0, 1]; got {self.flag_above}")
         if self.group_size < 2:
             raise ConfigError(f"want group_size >= 2, a group to compare; got {self.group_size}")
 
@@ -81,8 +88,11 @@ class Settings:
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in told.items()})
 
     def to_json(self) -> dict[str, Any]:
-        """The settings as JSON types."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """The settings as JSON types; without a detector, nothing is said of one."""
+        out = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        if not self.detector:
+            del out["detector"], out["flag_above"]
+        return out
 
 
 def lora() -> LoraConfig:

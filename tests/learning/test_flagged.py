@@ -1,5 +1,8 @@
 """The text detector as an option of training: flagged rollouts are ungraded, never a number."""
 
+import gzip
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +14,8 @@ from rubricnb.lab.desk import desk_logs
 from rubricnb.metrics.claims import closing_claim
 from rubricnb.metrics.false_success import fit_detector, rollout_text
 from rubricnb.train.flagged import REASON, FlagFalseSuccess
+from rubricnb.train.run import train_arm
+from rubricnb.train.settings import Settings
 from rubricnb.worlds import offline_judge
 
 
@@ -68,3 +73,32 @@ def test_what_cannot_be_flagged_is_refused(fitted):
     batch = CreditBatch(np.ones((2, 1)), reward_G=[1.0, 0.0])
     with pytest.raises(ConfigError, match="CreditBatch"):
         FlagFalseSuccess(lambda gs: [batch], detector)(logs.groups[:1])
+
+
+SHORT = {"steps": 2, "groups": 3, "group_size": 3, "checkpoints": [2], "eval_runs": 1,
+         "eval_scenarios": 1, "splits": ["dev"], "keep_groups": 3}  # fmt: skip
+
+
+def kept_groups(folder):
+    with gzip.open(folder / "groups.jsonl.gz", "rt") as f:
+        return [json.loads(line) for line in f]
+
+
+def test_a_training_takes_a_detector_as_a_setting(fitted, tmp_path):
+    path = fitted[1].save(tmp_path / "detector")
+    told = SHORT | {"detector": str(path), "flag_above": 0.0}
+    train_arm("main", "draco", 0, tmp_path / "flagged", told)
+    train_arm("main", "draco", 0, tmp_path / "plain", SHORT)
+    flags = [f for g in kept_groups(tmp_path / "flagged") for f in g.get("failures") or []]
+    assert REASON in flags  # at 0 every claim of success is flagged
+    assert REASON not in json.dumps(kept_groups(tmp_path / "plain"))
+    first, plain = (
+        json.loads((tmp_path / name / "train.jsonl").read_text().splitlines()[0])
+        for name in ("flagged", "plain")
+    )
+    assert first["judge"].keys() == plain["judge"].keys()  # the judge was asked all the same
+    config = json.loads((tmp_path / "flagged" / "config.json").read_text())["settings"]
+    assert config["flag_above"] == 0.0
+    assert "detector" not in Settings.of(SHORT).to_json()
+    with pytest.raises(ConfigError, match="flag_above"):
+        Settings(flag_above=2.0)
