@@ -39,6 +39,7 @@ __all__ = [
     "last_live",
     "number",
     "offender",
+    "quality",
     "returns_to_go",
     "rubric_reward",
     "standardise",
@@ -211,6 +212,19 @@ def last_live(live_GS: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """(G, S) mask of each rollout's last step with tokens."""
     after = np.cumsum(live_GS[:, ::-1], axis=1)[:, ::-1]
     return live_GS & (after == 1)
+
+
+def quality(pass_GS: Array, fail_GS: Array, live_GS: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """(G, S) pass share Q of each step's citations, 0 off the live steps, and (G,) their mean.
+
+    An uncited step has its rollout's mean over cited steps; without any citation both are NaN.
+    """
+    cites = (pass_GS + fail_GS) * live_GS
+    cited = cites > 0
+    Q = np.where(cited, pass_GS, 0.0) / np.where(cited, cites, 1.0)
+    m = np.count_nonzero(cited, axis=1)
+    mean = np.where(m > 0, Q.sum(axis=1) / np.maximum(m, 1), np.nan)
+    return np.where(live_GS, np.where(cited, Q, mean[:, None]), 0.0), mean
 
 
 def returns_to_go(reward_GS: Array, gamma: float = 1.0) -> Array:

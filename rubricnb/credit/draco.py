@@ -31,6 +31,8 @@ class DracoOptions:
             change the sign.
         signed_scale: >= 0.
         mix: in [0, 1]; a = (1 - mix) A + mix a_draco.
+        length: "step", a step's share is split over its n_j tokens (the paper's 1/n_j), or "token":
+            a_j = A N w_j / sum_k n_k w_k, so that long steps claim more.
         max_token_mult: > 0, caps |a_j| at this multiple of |A|; breaks conservation.
     Raises:
         CreditError: an option is out of range.
@@ -41,12 +43,14 @@ class DracoOptions:
     weights: str = "quality"
     signed_scale: float = 2.0
     mix: float = 1.0
+    length: str = "step"
     max_token_mult: float | None = None
 
     def __post_init__(self) -> None:
         choice("nocite", self.nocite, ("uniform", "equal_step"))
         choice("terminal", self.terminal, ("redistribute", "plain"))
         choice("weights", self.weights, ("quality", "signed"))
+        choice("length", self.length, ("step", "token"))
         number("signed_scale", self.signed_scale, 0)
         number("mix", self.mix, 0, 1)
         if self.max_token_mult is not None:
@@ -103,7 +107,7 @@ def draco(
         pass_GS, fail_GS: (G, S) >= 0, retained passes and fails that cite the step.
         tokens_GS: (G, S) >= 0, n_j; a step of 0 tokens is padding and its citations are dropped.
         options: ``DracoOptions`` by keyword: nocite, terminal, weights, signed_scale, mix,
-            max_token_mult.
+            length, max_token_mult.
     Returns:
         (G, S) credit per token, 0 on padding.
     Raises:
@@ -217,14 +221,17 @@ def _solve(A: Array, p: Array, f: Array, n: Array, o: DracoOptions) -> _Solved:
     else:
         w = (1.0 + np.where(winner, o.signed_scale, -o.signed_scale) * (Q - mean)) * active
     uncited = m == 0
-    total = w.sum(axis=1)
+    share = w * n if o.length == "token" else w
+    total = share.sum(axis=1)
     collapsed = (total == 0) & ~uncited
     plain = collapsed | uncited
     if o.nocite == "equal_step":
+        equal = active * n if o.length == "token" else active
         w = np.where(uncited[:, None], active, w)
-        total, plain = np.where(uncited, active.sum(axis=1), total), collapsed
+        share = np.where(uncited[:, None], equal, share)
+        total, plain = np.where(uncited, equal.sum(axis=1), total), collapsed
     push = np.divide((n * active).sum(axis=1), total, out=np.zeros(len(n)), where=total > 0)
-    mult = w / np.where(active, n, 1.0) * push[:, None]
+    mult = share / np.where(active, n, 1.0) * push[:, None]
     if plain.any():
         mult[plain] = live[plain]
     if o.terminal == "plain":

@@ -126,7 +126,8 @@ def judge_calls(G: int, k: int, steps: float) -> dict[str, float]:
     one a rollout where a judge grades a fixed rubric; none where rules or states suffice.
     """
     draco = (2 + 2 * G + k * G) / G
-    per_rule = {"draco": draco, "neutral": draco, "triage": steps, "arco": steps}
+    cited = ("draco", "neutral", "recentred", "terminal_plain", "signed", "mixed")
+    per_rule = {**dict.fromkeys(cited, draco), "triage": steps, "arco": steps}
     return {**per_rule, "srar": 1.0, "rar": 1.0}
 
 

@@ -25,6 +25,9 @@ class Arm:
         votes: scoring calls a rollout, aggregated by unanimity.
         style: citation style of the offline judge.
         evidence: what the grader hands the rule: a name of ``graders.EVIDENCE``.
+        noise: error rates of the offline judge that differ from its own, by name
+            (``JudgeNoise``).
+        view: "full", or "closing": the offline judge sees the closing alone, and believes it.
     """
 
     name: str
@@ -36,6 +39,8 @@ class Arm:
     votes: int = 1
     style: str = "flip"
     evidence: str = "rubric"
+    noise: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    view: str = "full"
 
     @property
     def attribution(self) -> str:

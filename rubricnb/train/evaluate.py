@@ -22,6 +22,8 @@ SPLITS = {
     "dev_challenge": OrdersDesk,
     "long_dev": OrdersDesk,
     "long_test": OrdersDesk,
+    "study_test": OrdersDesk,
+    "study_long_test": OrdersDesk,
 }
 TESTS = ("test_normal", "test_challenge", "transfer")
 

@@ -20,6 +20,7 @@ from ..judge.run import grade
 from ..rubric import Criterion, GradedGroup, Rubric
 from ..seeds import child_seed
 from ..trajectory import Group
+from ..worlds.closing_judge import closing_judge
 from ..worlds.desk_judge import LENIENT_NAME, NAME, offline_judge
 from ..worlds.desk_noise import LENIENT, STRICT, JudgeNoise
 from ..worlds.desk_operators import desk_operators
@@ -54,15 +55,15 @@ class ArmGrader:
     def __post_init__(self) -> None:
         if self.noise is None:
             rates = LENIENT if self.arm.lenient else STRICT
-            self.noise = replace(rates, seed=child_seed(self.seed, "judge noise"))
+            named = {**self.arm.noise, "seed": child_seed(self.seed, "judge noise")}
+            self.noise = replace(rates, **named)
         self._simulated = self.judge is None
         if self.arm.evidence not in EVIDENCE:
             raise ConfigError(f"want evidence of {list(EVIDENCE)}; got {self.arm.evidence!r}")
         if not self._asks:
             return
         if self.judge is None:
-            name = LENIENT_NAME if self.arm.lenient else NAME
-            self.judge = offline_judge(self.noise, self.arm.style, name)
+            self.judge = _offline(self.arm, self.noise)
         self._config = JudgeConfig(
             rubric=self.static if self.arm.rubric == "static" else "dynamic",
             attribution=self.arm.attribution if self.arm.evidence == "rubric" else "none",
@@ -155,7 +156,17 @@ EVIDENCE: Mapping[str, Callable[[ArmGrader, Sequence[Group]], Sequence[Grade]]] 
     "judged_operators": ArmGrader.judged_operators,
 }
 
+VIEWS = ("full", "closing")  # what the offline judge sees of a rollout
 JUDGED = ("roles", "judged_operators")  # evidence, beside the rubric's, that a judge gives
+
+
+def _offline(arm: Arm, noise: JudgeNoise) -> CallableJudge:
+    """The bundled world's judge as the arm wants it."""
+    if arm.view not in VIEWS:
+        raise ConfigError(f"want a view of {VIEWS}; got {arm.view!r}")
+    if arm.view == "closing":
+        return closing_judge(noise)
+    return offline_judge(noise, arm.style, LENIENT_NAME if arm.lenient else NAME)
 
 
 def _outcome(value: float | None) -> float:

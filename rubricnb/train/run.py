@@ -33,7 +33,8 @@ from ..trajectory import Group
 from ..worlds.desk import OrdersDesk
 from ..worlds.desk_judge import offline_judge
 from ..worlds.static_rubric import Limits, save_static, select_static
-from .arms import Arm, arm
+from .arms import Arm
+from .arms import arm as arm_of
 from .credit_trainer import CreditGRPOTrainer, CreditStep
 from .evaluate import evaluate
 from .flagged import flagging
@@ -47,13 +48,13 @@ BASE_ROLLOUTS = 8  # a task, for choosing the static rubric, as the paper's 720
 
 
 def train_arm(
-    policy: str, arm_name: str, seed: int, folder: str | Path, settings: Mapping[str, Any]
+    policy: str, arm: str | Arm, seed: int, folder: str | Path, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Train and evaluate one arm into a folder; continue what the folder holds.
 
     Args:
         policy: "main", "weak", or the path of a policy folder.
-        arm_name: a name of ``ARMS``, or "base".
+        arm: a name of ``ARMS``, "base", or an ``Arm`` of one's own.
         seed: of the training: task order, rollouts, judge noise, adapter.
         folder: the run folder.
         settings: fields of ``Settings``.
@@ -65,7 +66,8 @@ def train_arm(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     told = Settings.of(settings)
-    plan = None if arm_name == BASE else arm(arm_name)
+    plan = arm if isinstance(arm, Arm) else None if arm == BASE else arm_of(arm)
+    arm_name = BASE if plan is None else plan.name
     config = {
         "policy": policy,
         "arm": arm_name,
@@ -89,6 +91,23 @@ def train_arm(
     adapters = {n: folder / "adapters" / f"step-{n}" for n in told.checkpoints}
     _evaluate(_with_adapters(policy, adapters), words, told, head, folder)
     return _done(folder, trained)
+
+
+def train_condition(
+    policy: str, name: str, seed: int, folder: str | Path, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Train one condition of a study: ``train_arm`` with the arm among the settings.
+
+    Args:
+        policy, seed, folder: as ``train_arm``.
+        name: what the condition is called.
+        settings: fields of ``Settings``, and "arm": the fields of an ``Arm`` but its name; None
+            leaves the policy untrained.
+    """
+    rest = {k: v for k, v in settings.items() if k != "arm"}
+    told = settings["arm"]
+    arm = BASE if told is None else Arm(name, **told)
+    return train_arm(policy, arm, seed, folder, rest)
 
 
 def _done(folder: Path, step: int) -> dict[str, Any]:

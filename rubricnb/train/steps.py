@@ -9,7 +9,9 @@ import numpy as np
 
 from ..credit import CreditBatch
 from ..metrics import conflict_shares, push_second_moment
+from ..metrics.claims import closing_claim
 from ..rubric import GradedGroup, Verdict
+from ..trajectory import Trajectory
 from .credit_trainer import CreditStep
 
 
@@ -21,6 +23,7 @@ def step_row(seen: CreditStep) -> dict[str, Any]:
         "success": float(np.mean([t.outcome or 0.0 for t in trajectories])),
         "turns": float(np.mean([len(t) for t in trajectories])),
         "tokens": int(sum(s.tokens or 0 for t in trajectories for s in t.steps)),
+        **_claims(trajectories),
         "terminations": _counts(t.termination for t in trajectories),
         "grader_errors": len(seen.errors),
     }
@@ -48,6 +51,13 @@ def _conflicts(batch: CreditBatch) -> dict[str, float | None]:
     """The two cells in which role and outcome are at odds; None where there is no step."""
     shares = asdict(conflict_shares(batch.role_GS, batch.outcome_G, batch.tokens_GS))
     return {k: None if v != v else v for k, v in shares.items()}
+
+
+def _claims(trajectories: list[Trajectory]) -> dict[str, float]:
+    """Shares of rollouts that close with the claim to be done, and that do so falsely."""
+    said = np.array([closing_claim(t).claimed for t in trajectories])
+    failed = np.array([t.outcome == 0 for t in trajectories])
+    return {"claims": float(said.mean()), "false_claims": float((said & failed).mean())}
 
 
 def _counts(names: Any) -> dict[str, int]:

@@ -77,6 +77,7 @@ class OrdersDesk(Desk):
     splits = (
         *("train", "dev", "dev_challenge", "test_normal", "test_challenge"),
         *("long_train", "long_dev", "long_test"),
+        *("study_train", "study_test", "study_long_train", "study_long_test"),
     )
 
 

@@ -38,7 +38,7 @@ REVISED = {
 
 
 @dataclass
-class _Reader:
+class Reader:
     """Findings of one call's rollouts, computed once each."""
 
     shown: Shown
@@ -52,7 +52,7 @@ class _Reader:
         return self.cache[g, key]
 
 
-def _open(call: Call) -> _Reader:
+def _open(call: Call, reader: type[Reader]) -> Reader:
     shown = read_call(call)
     asked = read_task(shown.prompt)
     if asked is None:
@@ -60,7 +60,7 @@ def _open(call: Call) -> _Reader:
             f"{NAME}: want a task of a bundled desk; got a prompt that starts {shown.prompt[:60]!r}"
         )
     transcripts = tuple(read_transcript(shown.prompt, steps) for steps in shown.rollouts)
-    return _Reader(shown, asked, transcripts)  # type: ignore[arg-type]
+    return reader(shown, asked, transcripts)  # type: ignore[arg-type]
 
 
 def _key(asked: Asked, item: Mapping[str, Any]) -> Key | None:
@@ -86,11 +86,13 @@ class DeskJudge:
         style: which steps it cites, one of "flip", "root", "all", "last".
     """
 
+    reader = Reader
+
     def __init__(self, noise: JudgeNoise = STRICT, style: str = "flip") -> None:
         if style not in STYLES:
             raise ConfigError(f"want a citation style of {STYLES}; got {style!r}")
         self.noise, self.style = noise, style
-        self._phases: Mapping[str, Callable[[Call, _Reader], Mapping[str, Any]]] = {
+        self._phases: Mapping[str, Callable[[Call, Reader], Mapping[str, Any]]] = {
             "task_rubric": self._task_rubric,
             "rollout_rubric": self._rollout_rubric,
             "union": self._union,
@@ -105,9 +107,9 @@ class DeskJudge:
         Raises:
             JudgeError: where the task is not one of a bundled desk.
         """
-        return json.dumps(self._phases[call.phase](call, _open(call)))
+        return json.dumps(self._phases[call.phase](call, _open(call, self.reader)))
 
-    def _task_rubric(self, call: Call, r: _Reader) -> dict[str, Any]:
+    def _task_rubric(self, call: Call, r: Reader) -> dict[str, Any]:
         rows = [
             _row(r.asked, key, 0, evidence="the task's own words")
             for key in keys(r.asked, "task")
@@ -115,7 +117,7 @@ class DeskJudge:
         ]
         return {"criteria": rows[:15]}
 
-    def _rollout_rubric(self, call: Call, r: _Reader) -> dict[str, Any]:
+    def _rollout_rubric(self, call: Call, r: Reader) -> dict[str, Any]:
         t, rows = r.transcripts[0], []
         for key in keys(r.asked):
             f = r.finding(0, key)
@@ -129,7 +131,7 @@ class DeskJudge:
                 rows.append(_row(r.asked, key, int(known), evidence=f"S{step}: {f.reason}"))
         return {"criteria": rows[:10]}
 
-    def _union(self, call: Call, r: _Reader) -> dict[str, Any]:
+    def _union(self, call: Call, r: Reader) -> dict[str, Any]:
         merged: dict[Key, list[str]] = {}
         for item in r.shown.items:
             key = _key(r.asked, item)
@@ -160,7 +162,7 @@ class DeskJudge:
             value = 0 if value else -1
         return value
 
-    def _scoring(self, call: Call, r: _Reader) -> dict[str, Any]:
+    def _scoring(self, call: Call, r: Reader) -> dict[str, Any]:
         t, rows = r.transcripts[0], []
         everything = " ".join(str(item["id"]) for item in r.shown.items)
         for item in r.shown.items:
@@ -188,7 +190,7 @@ class DeskJudge:
             return (t.numbers[int(n.draw("where", *name) * len(t.numbers))],)
         return f.steps(self.style, t.last)
 
-    def _attribution(self, call: Call, r: _Reader) -> dict[str, Any]:
+    def _attribution(self, call: Call, r: Reader) -> dict[str, Any]:
         t, rows = r.transcripts[0], []
         for item in r.shown.items:
             key, verdict = _key(r.asked, item), str(item.get("verdict", ""))

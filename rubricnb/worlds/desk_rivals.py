@@ -21,9 +21,9 @@ from .desk_reader import read_transcript
 from .desk_roles import role_of
 
 if TYPE_CHECKING:
-    from .desk_judge import DeskJudge, _Reader
+    from .desk_judge import DeskJudge, Reader
 
-Answer = Callable[["DeskJudge", Call, "_Reader"], Mapping[str, Any]]
+Answer = Callable[["DeskJudge", Call, "Reader"], Mapping[str, Any]]
 _TARGET = re.compile(r"which role step S(\d+) plays")
 _SHOWN = re.compile(r"S1 to S(\d+); shown are S(\d+) to S(\d+)")
 
@@ -35,7 +35,7 @@ def _job(call: Call) -> str:
     return call.messages[-1]["content"].rsplit("\n===== END ", 1)[-1]
 
 
-def roles(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def roles(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """One step's role."""
     job = _job(call)
     target, shown = _TARGET.search(job), _SHOWN.search(job)
@@ -61,7 +61,7 @@ def roles(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
     }
 
 
-def transition_items(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def transition_items(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """The items of the desks' own transition rubric, those of the first parts where many."""
     items = desk_items(r.asked)
     kept = [i for i in items if i.category == "Inv"]
@@ -70,7 +70,7 @@ def transition_items(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, A
     return {"items": [{k: getattr(i, k) for k in keys} for i in kept]}
 
 
-def transitions(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def transitions(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """Which items each step sets off."""
     t = r.transcripts[0]
     told = {str(i.get("title")): str(i["id"]) for i in r.shown.items}
@@ -87,7 +87,7 @@ def transitions(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
     return {"steps": rows}
 
 
-def group_rubric(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def group_rubric(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """What the task asks, then what some rollout got wrong: at most 8, at least one."""
     shown = range(len(r.transcripts))
     first = keys(r.asked, "task")
@@ -96,19 +96,19 @@ def group_rubric(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
     return {"criteria": [_criterion(r, k) for k in [*first, *told][:8]]}
 
 
-def _criterion(r: _Reader, key: Key, **more: Any) -> dict[str, Any]:
+def _criterion(r: Reader, key: Key, **more: Any) -> dict[str, Any]:
     title, description, instruction = write(r.asked, key, 0)
     return {"title": title, "description": description, "instruction": instruction, **more}
 
 
-def _value(judge: DeskJudge, r: _Reader, g: int, key: Key) -> int:
+def _value(judge: DeskJudge, r: Reader, g: int, key: Key) -> int:
     """The verdict on one rollout, with the errors of the noise; the same in every call."""
     value = r.finding(g, key).value
     wrong = {-1: judge.noise.false_pass, 1: judge.noise.false_fail, 0: 0.0}[value]
     return -value if judge.noise.draw("flip", r.transcripts[g].digest, key) < wrong else value
 
 
-def match(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def match(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """The scorepad of one rollout or two: 2 where met, 1 where it does not apply, else 0."""
     known = catalogue(r.asked)
     pads: dict[str, dict[str, int]] = {}
@@ -125,14 +125,14 @@ def match(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
     return out
 
 
-def _share(judge: DeskJudge, r: _Reader, g: int) -> float:
+def _share(judge: DeskJudge, r: Reader, g: int) -> float:
     """Share of the criteria that apply which a rollout meets; the parts of the task count."""
     said = [_value(judge, r, g, k) for k in keys(r.asked, "task")]
     decided = [v for v in said if v]
     return sum(v > 0 for v in decided) / len(decided) if decided else 0.0
 
 
-def ranking(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def ranking(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """A score a rollout: the share of the task's own criteria that it meets."""
     common = _COMMON.search(_job(call))
     if common:  # what is shown once belongs to all of them
@@ -150,7 +150,7 @@ def ranking(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
     }
 
 
-def weighted_rubric(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def weighted_rubric(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """Every criterion that the desks know, the parts of the task as essential."""
     rows = []
     for key in keys(r.asked):
@@ -162,7 +162,7 @@ def weighted_rubric(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, An
     return {"criteria": rows[:20]}
 
 
-def likert(judge: DeskJudge, call: Call, r: _Reader) -> Mapping[str, Any]:
+def likert(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """1 to 10 by the share of the task's own criteria that are met."""
     return {"reason": "By the parts in place.", "score": 1 + round(9 * _share(judge, r, 0))}
 

@@ -36,6 +36,11 @@ POOLS: Mapping[str, Pool] = {
         Pool("long_train", (0, 0, 90)),
         Pool("long_dev", (0, 0, 120)),
         Pool("long_test", (0, 0, 168)),
+        # Fresh pools of the training studies: nothing was looked at on them before.
+        Pool("study_train", (36, 30, 24), seed=1),
+        Pool("study_test", (57, 48, 63), seed=1),
+        Pool("study_long_train", (0, 0, 90), seed=1),
+        Pool("study_long_test", (0, 0, 168), seed=1),
         Pool("transfer", (36, 36, 25), LIBRARY_COMBINATIONS, desk="library"),
     )
 }

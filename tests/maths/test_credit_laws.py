@@ -197,7 +197,7 @@ MUTANTS = [
     ("common", "== -1).any(axis=0)", "!= 1).any(axis=0)", _dropout),
     ("grpo", "A[:, None], 0.0)", "A[:, None] * batch.tokens_GS, 0.0)", _grpo_push),
     ("draco", "* push[:, None]", "* push.mean()", _draco_push),
-    ("draco", "w / np.where(active, n, 1.0)", "w", _draco_push),
+    ("draco", "share / np.where(active, n, 1.0)", "share", _draco_push),
     ("triage", "(a - x.mean()) / ", "a / ", _triage_whitened),
     ("triage", "x.std(ddof=whiten_ddof)", "x.var(ddof=whiten_ddof)", _triage_whitened),
     ("triage", 'number("lam", lam, 0) * delta', "delta", _triage_null),
