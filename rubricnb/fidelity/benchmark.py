@@ -20,14 +20,29 @@ from ..seeds import child_seed, generator
 from ..trajectory import Group
 from .evidence import Evidence, gather
 from .oracle import Valued
-from .scores import Scorer, Truth, ceiling, interval
+from .scores import Array, Scorer, Truth, ceiling, interval
 from .sizes import CONDITIONS, Condition, Size
 
-# Beside every rule at its defaults: the same rule from the world's verdict in place of the rubric.
-VARIANTS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "grpo, outcome": ("grpo", {"base": "outcome"}),
+
+def _draco_by_step(batch: CreditBatch) -> Array:
+    """DRACO's shares without the 1 / n_j: a_j = A M rho_j for every token of step j.
+
+    The factor n_j / (N / M) puts each step's push, n_j a_j, where its credit per token was.
+    """
+    n, M = batch.tokens_GS, batch.live_GS.sum(axis=1, keepdims=True)
+    return RULES["draco"](batch) * n * M / np.maximum(n.sum(axis=1, keepdims=True), 1)
+
+
+def _outcome(batch: CreditBatch) -> Array:
+    return RULES["grpo"](batch, base="outcome")
+
+
+# Beside every rule at its defaults: what tells which part of a rule does what.
+VARIANTS: Mapping[str, Callable[[CreditBatch], Array]] = {
+    "grpo, outcome": _outcome,
+    "draco, without 1/n": _draco_by_step,
 }
-EVIDENCE = 2  # counts up when what the rules read changes: kept rows are then made again
+EVIDENCE = 3  # counts up when what the rules read changes: kept rows are then made again
 PAIRED = ("pearson", "within", "push", "cosine")  # what differences are told of
 REFERENCES = ("oracle", "oracle, other half", "shuffled oracle")
 
@@ -61,11 +76,14 @@ class Results:
         rows: by pool, condition and rule.
         truth: per pool: steps, rollouts, tasks, success, standard error, shares, ceiling.
         inert: per pool and condition: ``InertShare`` as a mapping.
+        cited: per pool and condition: mean A* and share of the steps that the judge cites for
+            passes alone, for fails alone, for both, and not at all.
     """
 
     rows: tuple[Row, ...]
     truth: Mapping[str, Mapping[str, float]]
     inert: Mapping[str, Mapping[str, Mapping[str, float]]]
+    cited: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     def find(self, pool: str, condition: str, rule: str) -> Row | None:
         """The row of these names, if any."""
@@ -103,11 +121,10 @@ def flat(batch: CreditBatch, credit_GS: np.ndarray) -> np.ndarray:
 def credits(found: Sequence[Evidence]) -> dict[str, np.ndarray | str]:
     """Return every rule's credit per step of all groups, or why it has none, by name."""
     out: dict[str, np.ndarray | str] = {}
-    plain = {name: (name, {}) for name in RULES}
-    for name, (rule, options) in {**plain, **VARIANTS}.items():
-        batch = stack([e.of(rule) for e in found])
+    for name, rule in {**RULES, **VARIANTS}.items():
+        batch = stack([e.of(name) for e in found])
         try:
-            out[name] = flat(batch, RULES[rule](batch, **options))
+            out[name] = flat(batch, rule(batch))
         except CreditError as e:
             out[name] = str(e)
     return out
@@ -120,8 +137,8 @@ def score_condition(
     groups: Sequence[Sequence[Valued]],
     scorer: Scorer,
     memory: MutableMapping[Any, Any],
-) -> tuple[list[Row], dict[str, float]]:
-    """Return the rows of one condition and how often its credit is inert."""
+) -> tuple[list[Row], dict[str, float], dict[str, float]]:
+    """Return the rows of one condition, how often its credit is inert, and what it cites."""
     by_seed: dict[str, list[int]] = {}
     for i, g in enumerate(groups):
         by_seed.setdefault(g[0].trajectory.id.rpartition("/")[2].partition(".")[0], []).append(i)
@@ -140,7 +157,18 @@ def score_condition(
     ]
     batch = stack([e.batch for e in ordered])
     A = batch.advantage(rule="draco")
-    return rows, asdict(inert_share(batch.pass_GS, batch.fail_GS, batch.tokens_GS, A))
+    inert = asdict(inert_share(batch.pass_GS, batch.fail_GS, batch.tokens_GS, A))
+    return rows, inert, citations(batch, scorer.truth)
+
+
+def citations(batch: CreditBatch, truth: Truth) -> dict[str, float]:
+    """Return mean A* and share of the steps by what the judge cites them for; NaN where none."""
+    p, f = flat(batch, batch.pass_GS) > 0, flat(batch, batch.fail_GS) > 0
+    out = {}
+    for name, of in {"passes": p & ~f, "fails": f & ~p, "both": p & f, "nothing": ~p & ~f}.items():
+        out[name] = float(truth.advantage_N[of].mean()) if of.any() else float("nan")
+        out[f"{name}_share"] = float(of.mean())
+    return out
 
 
 def scored(pool: str, condition: str, rule: str, credit: np.ndarray, scorer: Scorer) -> Row:
@@ -214,6 +242,7 @@ def score_rules(
     rows: list[Row] = []
     truth: dict[str, Any] = {}
     inert: dict[str, Any] = {}
+    cited: dict[str, Any] = {}
     for pool in size.pools:
         mine = [v for v in valued if v.trajectory.task.meta.get("split") == pool]
         groups = grouped(mine)
@@ -221,7 +250,7 @@ def score_rules(
         truth[pool] = about(groups, scorer)
         rows += references(pool, groups, scorer)
         memory: dict[Any, Any] = {}
-        inert[pool] = {}
+        inert[pool], cited[pool] = {}, {}
         inputs = content_hash([[v.trajectory.id, v.success_JK.tolist()] for v in mine])
         for name, condition in conditions.items():
             mark = content_hash(
@@ -234,18 +263,18 @@ def score_rules(
                 done = _remember(path, mark, *made)
                 say(f"fidelity: {pool}, {condition.title}")
             rows += done[0]
-            inert[pool][name] = done[1]
-    return Results(tuple(rows), truth, inert)
+            inert[pool][name], cited[pool][name] = done[1:]
+    return Results(tuple(rows), truth, inert, cited)
 
 
-def _remember(path: Path, mark: str, rows: list[Row], inert: dict[str, float]):
+def _remember(path: Path, mark: str, rows: list[Row], inert: dict, cited: dict):
     path.parent.mkdir(parents=True, exist_ok=True)
     plain = [asdict(r) for r in rows]
-    write_json(path, {"mark": mark, "rows": plain, "inert": inert})
+    write_json(path, {"mark": mark, "rows": plain, "inert": inert, "cited": cited})
     return _kept(path, mark)
 
 
-def _kept(path: Path, mark: str) -> tuple[list[Row], dict[str, float]] | None:
+def _kept(path: Path, mark: str) -> tuple[list[Row], dict[str, float], dict[str, float]] | None:
     """The rows of an earlier run with the same inputs."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -257,4 +286,4 @@ def _kept(path: Path, mark: str) -> tuple[list[Row], dict[str, float]] | None:
         Row(**{**r, "scores": {k: Interval(**x) for k, x in r["scores"].items()}})
         for r in value["rows"]
     ]
-    return rows, value["inert"]
+    return rows, value["inert"], value["cited"]

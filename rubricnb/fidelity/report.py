@@ -82,6 +82,23 @@ def _gap_cell(gap: Interval) -> Cell | None:
     return Cell(text, "ours", round(gap.mean, 6), {"over_tasks": bounds(gap, 1)})
 
 
+def citation_section(results: Results) -> Section:
+    """What the cited steps are truly worth: does the judge point at the right ones?"""
+    rows = []
+    for pool, by_condition in results.cited.items():
+        for name, found in by_condition.items():
+            cells = {
+                f"A* of steps cited for {k}": Cell(
+                    f"{found[k]:+.3f} ({100 * found[f'{k}_share']:.0f} %)", "ours", found[k]
+                )
+                for k in ("passes", "fails", "both", "nothing")
+                if not math.isnan(found[k])
+            }
+            title = CONDITIONS[name].title if name in CONDITIONS else name
+            rows.append(row(setting=label(title), phase=label(pool), **cells))
+    return section("True advantage of the steps that the judge cites (and share of steps)", rows)
+
+
 def inert_section(results: Results) -> Section:
     """How often credit tells no step from another: ours by two counts, the paper's beside it."""
     rows = []
@@ -131,7 +148,7 @@ def fidelity_table(size: Size, results: Results, people: Sequence[PeopleRow] = (
         for name in results.inert[pool]
     ]
     sections += [difference_section(results, pool) for pool in size.pools]
-    sections.append(inert_section(results))
+    sections += [citation_section(results), inert_section(results)]
     sections += [people_section(people, d) for d in dict.fromkeys(r.data for r in people)]
     notes = [
         f"Profile {size.name}: {len(size.seeds)} seed(s), {size.tasks} tasks of each pool, "
@@ -190,6 +207,10 @@ def write(
             "oracle": {"/".join(p.parts[-3:]): file_hash(p) for p in parts},
             "truth": {p: {k: _plain(v) for k, v in t.items()} for p, t in results.truth.items()},
             "inert": results.inert,
+            "cited": {
+                p: {c: {k: _plain(v) for k, v in x.items()} for c, x in by.items()}
+                for p, by in results.cited.items()
+            },
             "rows": [
                 {
                     **asdict(replace(r, drawn={})),
@@ -248,6 +269,7 @@ def finding(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> s
             f"credit, by length alone, has {_says(g['push'])}. "
             f"The best rule inside rollouts is {best.rule} at {_says(best.scores['within'])}; half "
             f"of the oracle against its other half reaches {_says(half.scores['within'])}. "
+            + _why(results, pool)
             + _worst(results, pool)
         )
     if people:
@@ -257,6 +279,19 @@ def finding(size: Size, results: Results, people: Sequence[PeopleRow] = ()) -> s
         f"{len(size.seeds)} seed(s): it says how the rules use evidence, not how they train."
     )
     return " ".join(out)
+
+
+def _why(results: Results, pool: str) -> str:
+    """Whether it is the citations or the rule: what cited steps are worth, and the 1 / n_j."""
+    found = results.cited[pool]["exact"]
+    a, b = (results.find(pool, "exact", r) for r in ("draco, without 1/n", "draco"))
+    gap = difference(a, b, "within")
+    return (
+        f"Steps cited for passes alone have a mean true advantage of {found['passes']:+.3f}, for "
+        f"fails alone {found['fails']:+.3f}; without the division by the step's length DRACO's "
+        f"credit has {_says(a.scores['within'])} inside rollouts, "
+        f"{shown(gap, 1.0, 2, sign=True)} (paired). "
+    )
 
 
 def _worst(results: Results, pool: str) -> str:

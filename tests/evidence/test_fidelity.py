@@ -21,6 +21,8 @@ from rubricnb.experiments.records import file_hash
 from rubricnb.fidelity import run as whole
 from rubricnb.fidelity.benchmark import (
     REFERENCES,
+    VARIANTS,
+    citations,
     difference,
     grouped,
     score_rules,
@@ -403,6 +405,24 @@ def test_the_command_shares_work_by_seed_and_prints_the_finding(
     assert str(tmp_path / "tiny" / "fidelity" / "fidelity.md") in out
     with pytest.raises(ConfigError, match="want a profile of"):
         app(["fidelity", "--profile", "huge"], standalone_mode=False)
+
+
+def test_variants_and_citations_are_what_they_say(made):
+    n, both = np.array([[2.0, 6.0, 0.0]]), np.array([[1.0, 0.0, 0.0]])
+    batch = CreditBatch(
+        n, advantage_G=[1.0], pass_GS=both, fail_GS=both[:, ::-1] + both[:, [1, 0, 2]]
+    )
+    share = (RULES["draco"](batch) * n)[0, :2] / 8
+    got = VARIANTS["draco, without 1/n"](batch)[0]
+    assert got[:2] == pytest.approx(2 * share)  # A M rho, M = 2
+    assert got[2] == 0
+    truth = Truth(np.array([0.5, -0.25]), np.zeros(2), [0, 0], ["a", "a"])
+    found = citations(batch, truth)
+    assert (found["passes"], found["fails"], found["nothing_share"]) == (0.5, -0.25, 0.0)
+    assert np.isnan(found["both"])
+    for found in made[2].cited["dev"].values():
+        shares = [v for k, v in found.items() if k.endswith("_share")]
+        assert sum(shares) == pytest.approx(1)
 
 
 def test_exact_inert_share_is_at_least_the_papers_count(made):
