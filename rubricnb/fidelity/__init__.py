@@ -35,7 +35,7 @@ _WHERE = {
     "data_sets": "people",
     "score_people": "people",
     "fidelity_table": "report",
-    "finding": "report",
+    "finding": "telling",
 }
 __all__ = list(_WHERE)
 

@@ -15,7 +15,8 @@ from ..rubric import GradedGroup
 from .benchmark import REFERENCES, Results, score_rules
 from .oracle import make_oracle
 from .people import DataSet, PeopleRow, data_sets, score_people
-from .report import TITLES, write
+from .report import write
+from .scores import TITLES
 from .sizes import CONDITIONS, Size
 
 

@@ -25,6 +25,17 @@ METRICS: Mapping[str, str] = {
     "harmful": "share of all negative credit that lies on truly harmful steps",
     "decisive": "share of all positive credit that lies on truly decisive steps",
 }
+TITLES: Mapping[str, str] = {  # what its column is called
+    "pearson": "Pearson r",
+    "spearman": "Spearman",
+    "within": "r within rollouts",
+    "push": "r within, whole steps",
+    "sign": "sign agreement",
+    "mse": "scaled error",
+    "cosine": "gradient cosine",
+    "harmful": "blame on harmful",
+    "decisive": "praise on decisive",
+}
 CLEAR = 2.0  # standard errors away from 0
 LARGE = 0.2  # a harmful or decisive step changes the chance of success by at least this much
 
