@@ -54,6 +54,7 @@ from . import (  # noqa: E402
     reproduce,  # noqa: F401
     serve,  # noqa: F401
     static_rubric,  # noqa: F401
+    study,  # noqa: F401
     train,  # noqa: F401
     warm_up,  # noqa: F401
 )

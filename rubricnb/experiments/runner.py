@@ -124,6 +124,8 @@ def train_all(
     *,
     study: Mapping[str, Sequence[str]] = STUDY,
     train: str = TRAIN,
+    told: Callable[[RunKey], Mapping[str, Any]] | None = None,
+    lock: str = ".lock",
     say: Callable[[str], None] | None = None,
 ) -> list[Run]:
     """Train whatever is not finished, ``profile.workers`` at a time, and return all runs.
@@ -139,6 +141,8 @@ def train_all(
         out: folder that holds the profiles' folders.
         study: policy -> arms.
         train: "module:function" called in the worker as (policy, arm, seed, folder, settings).
+        told: the settings of each training; None for the profile's, the same for all.
+        lock: file that keeps a second command out; commands of other seeds have others.
         say: where lines of progress go; None prints them.
     Raises:
         RunError: naming every training that failed, after the others have ended.
@@ -147,14 +151,15 @@ def train_all(
     wanted = keys(profile, study)
     if not wanted:
         raise ConfigError(f"want a study with at least one arm; got {dict(study)}")
-    with _alone(home), Progress(say) as progress:
+    settings = told or (lambda key: profile.settings)
+    with _alone(home, lock), Progress(say) as progress:
         done, jobs = {}, []
         for key in wanted:
-            run = _finished(key, key.folder(home), profile.settings, progress.say)
+            run = _finished(key, key.folder(home), settings(key), progress.say)
             if run is not None:
                 done[key] = run
             else:
-                jobs.append(_Job(key, key.folder(home), profile.settings, train))
+                jobs.append(_Job(key, key.folder(home), settings(key), train))
         progress.start(len(wanted), len(done), profile.steps)
         failed = _run(jobs, profile.workers, done, progress)
     if failed:
@@ -164,10 +169,10 @@ def train_all(
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
+def _alone(home: Path, lock: str) -> Iterator[None]:
     """Hold the profile's folder, so that two commands do not train the same arm at once."""
     home.mkdir(parents=True, exist_ok=True)
-    with open(home / ".lock", "w") as f:
+    with open(home / lock, "w") as f:
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

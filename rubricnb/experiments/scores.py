@@ -65,7 +65,7 @@ class Evaluations:
     _scores: dict = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, runs: Iterable[Run]) -> Evaluations:
+    def read(cls, runs: Iterable[Run], splits: Sequence[str] = SPLITS) -> Evaluations:
         """Read the eval.jsonl of every run.
 
         Raises:
@@ -74,7 +74,9 @@ class Evaluations:
         by_arm: dict[tuple[str, str], list[Run]] = {}
         for run in runs:
             by_arm.setdefault((run.key.policy, run.key.arm), []).append(run)
-        frames = {arm: pd.concat([_frame(r) for r in members]) for arm, members in by_arm.items()}
+        frames = {
+            arm: pd.concat([_frame(r, splits) for r in members]) for arm, members in by_arm.items()
+        }
         return cls(frames, {arm: tuple(members) for arm, members in by_arm.items()})
 
     def arms(self) -> list[tuple[str, str]]:
@@ -215,17 +217,19 @@ def combine(scores: Sequence[Score | None]) -> Score | None:
     )
 
 
-def _frame(run: Run) -> pd.DataFrame:
+def _frame(run: Run, splits: Sequence[str] = SPLITS) -> pd.DataFrame:
     """The rows of the tables' splits, at the checkpoints that count."""
     keep = {*NEEDS, *OPTIONAL}
     rows = [{k: v for k, v in r.items() if k in keep} for r in run.rows("eval.jsonl")]
-    rows = [r for r in rows if r.get("split", SPLITS[0]) in SPLITS]
+    rows = [r for r in rows if r.get("split", splits[0]) in splits]
     if run.done["global_step"] > 0:
         steps = run.done["settings"].get("checkpoints", ())
         rows = [r for r in rows if not steps or r.get("step", steps[0]) in steps]
     frame = pd.DataFrame(rows)
     if frame.empty:
-        raise RunError(f"{run.path}/eval.jsonl: want evaluated rollouts of {SPLITS}; got none")
+        raise RunError(
+            f"{run.path}/eval.jsonl: want evaluated rollouts of {tuple(splits)}; got none"
+        )
     lacks = [c for c in NEEDS if c not in frame or frame[c].isna().any()]
     if lacks:
         raise RunError(f"{run.path}/eval.jsonl: want {lacks[0]} in every row; got a row without")

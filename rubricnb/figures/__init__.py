@@ -14,6 +14,7 @@ Each figure carries a text form (:func:`fig_text`), a description and the table 
     pass_and_inert    pass rate and inert credit over training
     consistency       pass^k over pass@k
     cost              cost against success
+    differences       paired differences with intervals
     by_kind           mean credit by type of step
     votes             false passes of k unanimous votes
     landing           credit rules against the true advantage of each step
@@ -45,6 +46,7 @@ _WHERE = {
     "consistency": "training",
     "cost": "training",
     "by_kind": "training",
+    "differences": "differences",
     "votes": "judging",
     "landing": "fidelity",
     "condition_map": "fidelity",
