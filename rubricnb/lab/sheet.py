@@ -166,7 +166,7 @@ def read_answers(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> A
         if item is None or row.get("verdict") not in labels:
             raise FormatError(f"{path}, answer {n}: want a known question and label; got {row!r}")
         steps = row.get("steps") or []
-        if not all(isinstance(s, int) and 1 <= s <= item.n_steps for s in steps):
+        if not all(type(s) is int and 1 <= s <= item.n_steps for s in steps):  # True is no step
             raise FormatError(f"{path}, answer {n}: want steps in 1..{item.n_steps}; got {steps}")
         out[item.id] = (row["verdict"], tuple(sorted(set(steps))))
     return Answers(str(found.get("labeller", ""))[:80], out)
