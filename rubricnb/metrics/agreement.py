@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CreditError
 from .intervals import Interval, bootstrap_clusters, cluster_rows
+from .resampled import at_the_edge, kappa_at_one
 
+# The cases that each share is of: in (C, 4, 4) tables, rows the reference.
+_SHARES = {
+    "agreement": lambda m: m.sum(axis=(1, 2)),
+    "false_pass": lambda m: m[:, 1].sum(axis=1),
+    "false_fail": lambda m: m[:, 0].sum(axis=1),
+    "missing": lambda m: m.sum(axis=(1, 2)),
+}
 LABELS = (1.0, -1.0, 0.0)
 FIGURES = ("agreement", "false_pass", "false_fail", "missing", "kappa", "alpha")
 
@@ -201,6 +209,11 @@ def agreement(
                 resamples=resamples,
                 seed=seed,
             )
+        for name, cases in _SHARES.items():
+            bounds[name] = at_the_edge(bounds[name], int((cases(per_cluster) > 0).sum()))
+        p = m / m.sum()
+        chance = float(p[:3].sum(axis=1) @ p[:, :3].sum(axis=0))
+        bounds["kappa"] = kappa_at_one(bounds["kappa"], bounds["agreement"], chance)
     return Agreement(
         n=int(m.sum()),
         always_pass=float(m[0].sum() / m.sum()),

@@ -81,6 +81,10 @@ def _figures(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+# The cases that each share is of, from the same sums.
+_SHARES = MappingProxyType({"far": lambda s: s[..., 0], "detected": lambda s: s[..., 1]})
+
+
 def audit_scores(
     alarm_N: ArrayLike,
     named_N: ArrayLike,
@@ -121,7 +125,7 @@ def audit_scores(
         if len(cluster_N) != alarm.size:
             raise CreditError(f"want one cluster each, {alarm.size}; got {len(cluster_N)}")
         per = np.array([parts[r].sum(axis=0) for r in cluster_rows(cluster_N)])
-        bounds = bootstrap_sums(per, _figures, resamples=resamples, seed=seed)
+        bounds = bootstrap_sums(per, _figures, shares=_SHARES, resamples=resamples, seed=seed)
     return AuditScores(
         n_safe=int(parts[:, 0].sum()),
         n_unsafe=int(parts[:, 1].sum()),

@@ -63,6 +63,18 @@ def _figures(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+# The cases that each share is of, from the same sums.
+_SHARES = MappingProxyType(
+    {
+        "fpr_before": lambda s: s[..., 0],
+        "fpr_after": lambda s: s[..., 0],
+        "flip_rate": lambda s: s[..., 0] - s[..., 1],
+        "recall_before": lambda s: s[..., 4],
+        "recall_after": lambda s: s[..., 4],
+    }
+)
+
+
 def effect(
     before_N: ArrayLike,
     after_N: ArrayLike,
@@ -110,7 +122,7 @@ def effect(
     bounds: dict[str, Interval] = {}
     if cluster_N is not None:
         per = np.array([parts[r].sum(axis=0) for r in cluster_rows(cluster_N)])
-        bounds = bootstrap_sums(per, _figures, resamples=resamples, seed=seed)
+        bounds = bootstrap_sums(per, _figures, shares=_SHARES, resamples=resamples, seed=seed)
     return Effect(
         failures=int(bad.sum()),
         successes=int(good.sum()),

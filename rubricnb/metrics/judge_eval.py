@@ -17,7 +17,7 @@ from scipy import stats
 
 from ..errors import CreditError
 from .intervals import Interval, cluster_rows
-from .resampled import bootstrap_sums, ratio
+from .resampled import bootstrap_sums, kappa_at_one, ratio
 
 FIGURES = (
     "precision",
@@ -92,6 +92,18 @@ def _figures(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
     }
 
 
+# The cases that each share is of, from the same sums.
+_SHARES = MappingProxyType(
+    {
+        "precision": lambda s: s[..., 0] + s[..., 1],
+        "recall": lambda s: s[..., 0] + s[..., 2],
+        "npv": lambda s: s[..., 2] + s[..., 3],
+        "tnr": lambda s: s[..., 1] + s[..., 3],
+        "accuracy": lambda s: s.sum(axis=-1),
+    }
+)
+
+
 def _binary(value_N: ArrayLike, name: str) -> NDArray[np.float64]:
     v = np.asarray(value_N, dtype=float)
     if v.ndim != 1 or not (np.isin(v, (0, 1)) | np.isnan(v)).all():
@@ -149,7 +161,14 @@ def judge_quality(
         if len(cluster_N) != said.size:
             raise CreditError(f"want one cluster a rollout, {said.size}; got {len(cluster_N)}")
         per = np.array([cell[r].sum(axis=0) for r in cluster_rows(cluster_N)])
-        bounds = bootstrap_sums(per, _figures, level=level, resamples=resamples, seed=seed)
+        bounds = bootstrap_sums(
+            per, _figures, shares=_SHARES, level=level, resamples=resamples, seed=seed
+        )
+        p = counts.reshape(2, 2) / max(
+            counts.sum(), 1
+        )  # rows the answer; yes-yes first, no-no last
+        chance = float((p[0].sum() * (p[0, 0] + p[1, 0])) + (p[1].sum() * (p[0, 1] + p[1, 1])))
+        bounds["kappa"] = kappa_at_one(bounds["kappa"], bounds["accuracy"], chance)
     tp, fp, fn, tn = (int(c) for c in counts)
     return Quality(
         n=int(sure.sum()),

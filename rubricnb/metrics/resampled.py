@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,8 @@ from ..errors import CreditError
 from .exact import clopper_pearson
 from .intervals import Interval, cluster_rows
 
+Cases = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+NONE: Mapping[str, Cases] = MappingProxyType({})
 Figures = Callable[[NDArray[np.float64]], Mapping[str, NDArray[np.float64]]]
 
 
@@ -28,6 +32,7 @@ def bootstrap_sums(
     per_cluster_CX: ArrayLike,
     figures: Figures,
     *,
+    shares: Mapping[str, Cases] = NONE,
     level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
@@ -40,6 +45,9 @@ def bootstrap_sums(
     Args:
         per_cluster_CX: (C, X), what each of C clusters adds to X sums.
         figures: from (..., X) sums to named arrays of shape (...); NaN where undefined.
+        shares: figures that are shares, and from (..., X) sums to the cases each is a share of.
+            Where such a share is 0 or 1 its bounds are exact, over clusters with a case
+            (``at_the_edge``): resampling would claim certainty.
         level: coverage, in (0, 1).
         resamples: number of resamples, >= 1.
         seed: of the resampling.
@@ -67,7 +75,10 @@ def bootstrap_sums(
         return {k: Interval(v, float("nan"), float("nan"), 1, level) for k, v in point.items()}
     counts = np.random.default_rng(seed).multinomial(c, np.full(c, 1 / c), size=resamples)
     drawn = figures(counts @ per)
-    return {k: _interval(v, np.asarray(drawn[k], float), c, level) for k, v in point.items()}
+    made = {k: _interval(v, np.asarray(drawn[k], float), c, level) for k, v in point.items()}
+    for name, cases in shares.items():
+        made[name] = at_the_edge(made[name], int((cases(per) > 0).sum()))
+    return made
 
 
 def _interval(point: float, drawn_B: NDArray[np.float64], n: int, level: float) -> Interval:
@@ -78,19 +89,34 @@ def _interval(point: float, drawn_B: NDArray[np.float64], n: int, level: float) 
     return Interval(point, float(low), float(high), n, level)
 
 
-def at_the_edge(point: float, interval: Interval, units: int) -> Interval:
-    """Return the interval, or exact bounds over whole clusters where a share is 0 or 1.
+def at_the_edge(interval: Interval, units: int) -> Interval:
+    """Return the interval of a share, or exact bounds over whole clusters where a share is 0 or 1.
 
     Resampling cannot leave 0 or 1 where no case does, which would claim certainty. There the
     clusters are the cases: Clopper-Pearson with so many units.
 
-    >>> tuple(round(v, 3) for v in at_the_edge(0.0, Interval(0.0, 0.0, 0.0, 9), 9)[:3])
-    (0.0, 0.0, 0.336)
+    >>> round(at_the_edge(Interval(0.0, 0.0, 0.0, 9), 9).high, 3)
+    0.336
     """
+    point = interval.mean
     if units < 1 or point not in (0.0, 1.0):
         return interval
     exact = clopper_pearson(round(point * units), units, level=interval.level)
     return Interval(point, exact.low, exact.high, units, interval.level)
+
+
+def kappa_at_one(kappa: Interval, agreement: Interval, chance: float) -> Interval:
+    """Return kappa's interval; where it is 1, with the lower bound that the agreement's implies.
+
+        low = 1 - (1 - low of agreement) / (1 - chance agreement)
+
+    >>> k = kappa_at_one(Interval(1.0, 1.0, 1.0, 9), Interval(1.0, 0.75, 1.0, 9), 0.5)
+    >>> k.low, k.high
+    (0.5, 1.0)
+    """
+    if kappa.mean != 1.0 or not chance < 1 or not np.isfinite(agreement.low):
+        return kappa
+    return replace(kappa, low=1 - (1 - agreement.low) / (1 - chance))
 
 
 def cluster_share(
@@ -121,8 +147,7 @@ def cluster_share(
     if not hit.size:
         return Interval(float("nan"), 0.0, 1.0, 0, level)
     per = np.array([[hit[r].sum(), len(r)] for r in cluster_rows(cluster_N)])
-    found = bootstrap_sums(
+    return bootstrap_sums(
         per, lambda s: {"share": ratio(s[..., 0], s[..., 1])},
-        level=level, resamples=resamples, seed=seed,
+        shares={"share": lambda s: s[..., 1]}, level=level, resamples=resamples, seed=seed,
     )["share"]  # fmt: skip
-    return at_the_edge(found.mean, found, len(per))

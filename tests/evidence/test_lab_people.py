@@ -120,7 +120,7 @@ def test_always_passing_is_no_agreement_beyond_chance(tmp_path):
 def test_unsure_answers_and_failed_judgements_are_no_labels(tmp_path):
     graded = [one(f"t{i}", P if i % 2 else F) for i in range(8)] + [one("gone", None)]
     export_sheet(graded, tmp_path, 20)
-    key, items = read_key(tmp_path / "key.json")
+    _, items = read_key(tmp_path / "key.json")
     assert len(items) == 8  # the failed judgement is not asked about
     said = answers(tmp_path, lambda i: "unsure" if i["task_id"] < "t4" else i["label"])
     row = with_people(tmp_path / "key.json", [said]).tables["people"]

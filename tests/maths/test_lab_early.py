@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubricnb.errors import CreditError
+from rubricnb.metrics.agreement import agreement
 from rubricnb.metrics.auditing import audit_scores, choose_threshold, cross_audit, first_flags
 from rubricnb.metrics.early import (
     alarm_steps,
@@ -23,8 +24,10 @@ from rubricnb.metrics.exact import (
     sample_size_kappa,
     sample_size_share,
 )
+from rubricnb.metrics.gaming import effect
 from rubricnb.metrics.intervals import bootstrap_clusters
-from rubricnb.metrics.resampled import bootstrap_sums, ratio
+from rubricnb.metrics.judge_eval import judge_quality
+from rubricnb.metrics.resampled import bootstrap_sums, cluster_share, ratio
 
 
 def gaussian_ratios(rng, n, steps, drift, fails):
@@ -251,3 +254,38 @@ def test_kappa_variance_matches_simulation():
     assert kappa_variance(joint) == pytest.approx(n * np.var(k), rel=0.08)
     wide, narrow = (sample_size_kappa(w, joint) for w in (0.2, 0.1))
     assert narrow == pytest.approx(4 * wide, rel=0.02)
+
+
+def test_a_share_of_none_or_all_is_not_certain():
+    """Resampling cannot leave 0 or 1; the bounds there are Clopper-Pearson over whole clusters."""
+    tasks = [f"t{i // 4}" for i in range(40)]
+    exact = stats.binomtest(10, 10).proportion_ci(0.95, "exact")
+    q = judge_quality([1.0] * 20 + [0.0] * 20, [1.0] * 20 + [0.0] * 20, tasks)
+    half = stats.binomtest(5, 5).proportion_ci(0.95, "exact").low  # five tasks hold the yeses
+    assert (q.intervals["precision"].low, q.intervals["precision"].high) == (
+        pytest.approx(half),
+        1.0,
+    )
+    assert q.intervals["accuracy"].low == pytest.approx(exact.low)
+    assert q.intervals["kappa"].low == pytest.approx(1 - 2 * (1 - exact.low))  # chance is .5
+    e = effect([0.0] * 40, [0.0] * 40, [0.0] * 40, tasks)
+    assert e.intervals["flip_rate"].high == pytest.approx(1 - exact.low)
+    a = agreement([1.0] * 40, [1.0] * 40, tasks)
+    assert a.intervals["agreement"].low == pytest.approx(exact.low)
+    b = agreement([1.0] * 20 + [-1.0] * 20, [1.0] * 20 + [-1.0] * 20, tasks)
+    assert b.intervals["kappa"].low == pytest.approx(1 - 2 * (1 - exact.low))
+    s = audit_scores([0] * 40, [0] * 40, [0] * 20 + [1] * 20, tasks)
+    assert s.intervals["far"].high == pytest.approx(1 - half)
+    assert s.intervals["detected"].high == pytest.approx(1 - half)
+
+
+def test_cluster_share_covers_a_rare_event():
+    """Alarms in 2 % of clusters, often none: the interval holds the truth all the same."""
+    rng, hits, runs = np.random.default_rng(12), 0, 400
+    for i in range(runs):
+        hit = np.repeat(rng.random(40) < 0.02, 3)
+        b = cluster_share(hit, np.arange(120) // 3, resamples=200, seed=i)
+        hits += b.low <= 0.02 <= b.high
+    assert hits / runs >= 0.93
+    plain = sum(rng.random(40).min() >= 0.02 for _ in range(runs)) / runs
+    assert plain > 0.3  # so often there is none, and [0, 0] would be wrong
