@@ -10,12 +10,19 @@ from a rubric and never stored in these values.
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+# Values cross processes in a training on several GPUs, and a read-only mapping has no pickle.
+copyreg.pickle(MappingProxyType, lambda m: (_read_only, (dict(m),)))
+
+
+def _read_only(values: dict[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ advantage a rollout, this class puts the credit of the step that the token belon
     credit    a rule of ``rubricnb.credit`` turns them, with n_j counted on the final loss mask,
               into (rollouts, steps), which is spread over the tokens of each step
 
+A trl script of one's own becomes step-credited by importing this class in place of GRPOTrainer and
+adding ``judge=``; its ``reward_funcs`` are still called and logged, with weight 0.
+
 It is not a new trainer: losses, KL, clipping, LoRA, generation and checkpoints are trl's. With
 trl's ``environment_factory`` a step is one assistant turn, a run of ones in the tool mask; with a
 ``rollout_func`` the rollouts say themselves which token belongs to which step (``step_ids``).
@@ -15,18 +18,24 @@ trl's ``environment_factory`` a step is one assistant turn, a run of ones in the
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate.utils import gather_object
-from trl import GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer
 
 from ..credit import RULES, CreditBatch, stack
 from ..errors import ConfigError, CreditError, RubricNBError
 from ..grading import arrays
+from ..judge.config import JudgeConfig
+from ..judge.protocol import Judge
+from ..judge.run import grade as grade_groups
 from ..rubric import GradedGroup
 from ..trajectory import Group, Trajectory
 from .transcripts import trajectory_of
@@ -48,6 +57,7 @@ class CreditStep:
         rows: (len(batch),) which rollouts of the whole batch those are.
         credit_GS: (all rollouts, S) per-token credit of each step; 0 where the grader failed.
         errors: what the grader raised, by group index.
+        bills: what ``grader.bill()`` said of this batch in each process; () without that method.
     """
 
     step: int
@@ -57,6 +67,7 @@ class CreditStep:
     rows: np.ndarray
     credit_GS: np.ndarray
     errors: Mapping[int, str]
+    bills: tuple[Any, ...] = ()
 
 
 class CreditGRPOTrainer(GRPOTrainer):
@@ -65,32 +76,44 @@ class CreditGRPOTrainer(GRPOTrainer):
     Args:
         grader: ``grader(groups) -> grades``, one per group: a GradedGroup, a CreditBatch with
             whatever the rule reads, or G rewards (NaN: ungraded). It runs once a group whichever
-            processes its rollouts lie on. What it raises leaves the groups it was given without
-            an update and is reported; a RubricNBError would meet every other group too and ends
-            the training.
+            processes its rollouts lie on, and for one task always in the same process. What it
+            raises leaves the groups it was given without an update and is reported; a
+            RubricNBError would meet every other group too and ends the training. A method
+            ``bill()``, where it has one, is asked after each batch and gathered for the observer.
+        judge: instead of a grader: any judge, which writes rubrics and grades as DRACO does.
+        judge_config: its settings.
         rule: a name of ``rubricnb.credit.RULES``, or ``fn(CreditBatch) -> (G, S)``.
         rule_options: keyword arguments of the rule.
         observer: called on the main process with a CreditStep.
-        args, kwargs: GRPOTrainer's own, but ``reward_funcs``, which is the grader here.
+        args, kwargs: GRPOTrainer's own. ``reward_funcs`` are called and logged beside the grader's
+            rewards and push nothing.
     Raises:
-        ConfigError: an unknown rule, reward_funcs given, or a loss that drops or reweights single
-            tokens, which would break conservation unseen.
+        ConfigError: an unknown rule, not one of grader and judge, or a loss that drops or reweights
+            single tokens, which would break conservation unseen.
     """
 
     def __init__(
         self,
-        *args: Any,
-        grader: Grader,
+        model: Any,
+        reward_funcs: Any = None,
+        args: GRPOConfig | None = None,
+        *more: Any,
+        grader: Grader | None = None,
+        judge: Judge | None = None,
+        judge_config: JudgeConfig | None = None,
         rule: str | Callable[..., np.ndarray] = "draco",
         rule_options: Mapping[str, Any] | None = None,
         observer: Callable[[CreditStep], None] | None = None,
         **kwargs: Any,
     ) -> None:
-        if "reward_funcs" in kwargs:
-            raise ConfigError("want the grader in place of reward_funcs; got both")
+        if (grader is None) == (judge is None):
+            raise ConfigError(
+                "want a grader or a judge; got " + ("none" if judge is None else "both")
+            )
         if isinstance(rule, str) and rule not in RULES:
             raise ConfigError(f"want a rule among {list(RULES)}; got {rule!r}")
-        self._grader, self._observer = grader, observer
+        self._grader = grader if judge is None else _judging(judge, judge_config)
+        self._observer = observer
         self._rule = RULES[rule] if isinstance(rule, str) else rule
         self._rule_options = dict(rule_options or {})
         self._graded: _Graded | None = None
@@ -98,7 +121,22 @@ class CreditGRPOTrainer(GRPOTrainer):
         def rubric(prompts: list, completions: list, **columns: Any) -> list[float | None]:
             return self._grade(prompts, completions, columns)
 
-        super().__init__(*args, reward_funcs=[rubric], **kwargs)
+        logged = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+        logged = [f for f in logged if f is not None]
+        own = kwargs.get("reward_processing_classes")
+        if isinstance(own, list):
+            kwargs["reward_processing_classes"] = [None, *own]
+        args = copy.copy(args)
+        if args is not None:
+            args.reward_weights = None  # they weigh what is logged only
+        super().__init__(model, [rubric, *logged], args, *more, **kwargs)
+        self.reward_weights = torch.tensor([1.0] + [0.0] * len(logged))
+        if logged:
+            names = ", ".join(self.reward_func_names[1:])
+            warnings.warn(
+                f"reward_funcs are logged and push nothing here: {names}; the judge's rubric does",
+                stacklevel=2,
+            )
         if self.args.top_entropy_quantile < 1 or self.importance_sampling_level != "token":
             raise ConfigError(
                 "want every token's loss kept (top_entropy_quantile=1, token-level importance "
@@ -129,28 +167,30 @@ class CreditGRPOTrainer(GRPOTrainer):
         if len(everyone) % G:
             raise ConfigError(f"want whole groups of {G}; got {len(everyone)} rollouts in all")
         groups = tuple(_group(everyone[i : i + G]) for i in range(0, len(everyone), G))
-        grades, errors = self._shared_grades(groups)
+        grades, errors, bills = self._shared_grades(groups)
         reward = np.concatenate(
             [_rewards(g, len(group)) for g, group in zip(grades, groups, strict=True)]
         )
         start = self.accelerator.process_index * len(prompts)
-        self._graded = _Graded(groups, grades, errors, start, columns.get("step_ids"))
+        self._graded = _Graded(groups, grades, errors, bills, start, columns.get("step_ids"))
         mine = reward[start : start + len(prompts)]
         return [None if np.isnan(r) else float(r) for r in mine]
 
     def _shared_grades(
         self, groups: Sequence[Group]
-    ) -> tuple[tuple[Grade | None, ...], dict[int, str]]:
-        """Each process grades its share of the groups; everybody gets all grades and errors.
+    ) -> tuple[tuple[Grade | None, ...], dict[int, str], tuple[Any, ...]]:
+        """Each process grades its share of the groups; everybody gets grades, errors and bills.
+
+        A task's groups always go to the same process, which may know the task's rubric already.
 
         Nothing is raised before the exchange: a process that raised alone would leave the others
         waiting for ever.
         """
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
-        share = list(range(rank, len(groups), world))
+        share = [i for i, g in enumerate(groups) if owner_of(g.task.id, world) == rank]
         done: list[tuple[int, Grade | None, str, bool]] = []
         try:
-            answered = list(self._grader([groups[i] for i in share]))
+            answered = list(self._grader([groups[i] for i in share])) if share else []
             if len(answered) != len(share):
                 raise ConfigError(
                     f"want one grade per group, {len(share)}; got {len(answered)} from the grader"
@@ -167,7 +207,9 @@ class CreditGRPOTrainer(GRPOTrainer):
             grades[i] = grade
             if error:
                 errors[i] = error
-        return tuple(grades), errors
+        bill = getattr(self._grader, "bill", None)
+        bills = gather_object([bill()]) if bill is not None else []
+        return tuple(grades), errors, tuple(bills)
 
     def _credit(self, graded: _Graded, step_ids: torch.Tensor) -> np.ndarray:
         """(all rollouts, S) credit; every process computes the same."""
@@ -186,7 +228,7 @@ class CreditGRPOTrainer(GRPOTrainer):
         if self._observer is not None and self.accelerator.is_main_process:
             step = self.state.global_step
             told = (graded.groups, graded.grades, batch, np.array(rows), credit, graded.errors)
-            self._observer(CreditStep(step, *told))
+            self._observer(CreditStep(step, *told, graded.bills))
         return credit
 
 
@@ -197,8 +239,25 @@ class _Graded:
     groups: tuple[Group, ...]
     grades: tuple[Grade | None, ...]
     errors: dict[int, str]
+    bills: tuple[Any, ...]
     start: int
     local_step_ids: Sequence[Sequence[int]] | None
+
+
+def owner_of(task: str, processes: int) -> int:
+    """Return which of so many processes grades a task's groups: the same in every process and run.
+
+    >>> owner_of("t1", 1), owner_of("t1", 2) == owner_of("t1", 2)
+    (0, True)
+    """
+    digest = blake2b(task.encode("utf-8", "backslashreplace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % processes
+
+
+def _judging(judge: Judge, config: JudgeConfig | None) -> Grader:
+    """DRACO's grader: a task's rubric is written once."""
+    known: dict = {}
+    return lambda groups: grade_groups(groups, judge, config, task_rubrics=known)
 
 
 def spread(credit_GS: np.ndarray, step_ids: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,11 @@ class FlagFalseSuccess:
             self._without(group, grade)
             for group, grade in zip(groups, self.grader(groups), strict=True)
         ]
+
+    def bill(self) -> Any:
+        """What the grader's own ``bill`` says; {} where it has none."""
+        told = getattr(self.grader, "bill", None)
+        return told() if told is not None else {}
 
     def _without(self, group: Group, grade: Grade) -> Grade:
         if isinstance(grade, CreditBatch):

@@ -117,6 +117,12 @@ class ArmGrader:
     def _coin(self, rollout: str) -> int:
         return child_seed(self.seed, "random reward", rollout) & 1
 
+    def bill(self) -> dict[str, dict[str, Any]]:
+        """What was asked since the last call of this, by phase, as JSON types."""
+        told = {k: b.to_json() for k, b in self.ledger.by("phase").items()}
+        self.ledger.entries.clear()
+        return told
+
     def memory(self) -> list[Any]:
         """The task rubrics and items known so far, as JSON types: what a checkpoint has to keep."""
         rows = [[*key, to_json(value)] for key, value in self._task_rubrics.items()]
@@ -197,3 +203,15 @@ def sample_of(
         if isinstance(grade_, GradedGroup) and kept < most:
             kept += 1
             yield replace(grade_, record={**grade_.record, "step": step})
+
+
+def summed(bills: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Return bills by phase, of processes or steps, as one; an unknown price stays unknown."""
+    total: dict[str, dict[str, Any]] = {}
+    for by_phase in bills:
+        for phase, bill in by_phase.items():
+            sums = total.setdefault(phase, {})
+            for key, value in bill.items():
+                before = sums.get(key, 0)
+                sums[key] = None if value is None or before is None else before + value
+    return total

@@ -38,7 +38,7 @@ from .arms import arm as arm_of
 from .credit_trainer import CreditGRPOTrainer, CreditStep
 from .evaluate import evaluate
 from .flagged import flagging
-from .graders import ArmGrader, sample_of
+from .graders import ArmGrader, sample_of, summed
 from .settings import DEPARTURES, Settings, grpo_config, lora
 from .slices import SlicedLogps
 from .steps import step_row
@@ -204,9 +204,7 @@ class _Recorder(TrainerCallback):
 
     def observe(self, seen: CreditStep) -> None:
         """The trainer's observer: called before the optimizer step."""
-        bills = {k: b.to_json() for k, b in self.grader.ledger.by("phase").items()}
-        self.grader.ledger.entries.clear()
-        self.pending = {**step_row(seen), "judge": bills}
+        self.pending = {**step_row(seen), "judge": summed(seen.bills)}
         kept = sample_of(seen.groups, seen.grades, seen.step + 1, self.settings.keep_groups)
         lines = [json.dumps(graded_to_json(g)) + "\n" for g in kept]
         (self.folder / "groups" / f"{seen.step + 1:05d}.jsonl").write_text("".join(lines))
@@ -294,20 +292,8 @@ def _finish(folder: Path, recorder: _Recorder, grader: ArmGrader) -> None:
     os.replace(part, folder / "groups.jsonl.gz")
     record = grader.record()
     if record is not None:
-        record["phases"] = _summed(r["judge"] for r in recorder.rows)
+        record["phases"] = summed(r["judge"] for r in recorder.rows)
         _write(folder / "judge.json", [json.dumps(record, indent=1, sort_keys=True) + "\n"])
-
-
-def _summed(bills: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Bills by phase of all steps as bills by phase; an unknown price stays unknown."""
-    total: dict[str, dict[str, Any]] = {}
-    for by_phase in bills:
-        for phase, bill in by_phase.items():
-            sums = total.setdefault(phase, {})
-            for key, value in bill.items():
-                before = sums.get(key, 0)
-                sums[key] = None if value is None or before is None else before + value
-    return total
 
 
 def _evaluate(

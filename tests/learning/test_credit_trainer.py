@@ -13,6 +13,7 @@ from rubricnb.rubric import Criterion, FailedJudgement, GradedGroup, Label, Rubr
 from rubricnb.train.credit_trainer import CreditGRPOTrainer, _counts, _step_ids, spread
 from rubricnb.train.transcripts import trajectory_of
 from rubricnb.trajectory import Step, Task, Trajectory
+from rubricnb.worlds import offline_judge
 
 WORDS = ["<pad>", "<end>", *"abcdefgh"]
 G = 4
@@ -85,7 +86,8 @@ def trainer(tmp_path, tokenizer, grader, *, cls=CreditGRPOTrainer, steps=1, conf
         use_cpu=True,
         report_to=[],
         save_strategy="no",
-        logging_strategy="no",
+        logging_strategy="steps",
+        logging_steps=1,
         disable_tqdm=True,
         optim="sgd",
         max_grad_norm=1e9,
@@ -256,10 +258,31 @@ def test_an_error_that_would_meet_every_group_ends_the_training(tmp_path, tokeni
 def test_wrong_arguments_are_named(tmp_path, tokenizer):
     with pytest.raises(ConfigError, match="'dracco'"):
         trainer(tmp_path, tokenizer, rewards, rule="dracco")
-    with pytest.raises(ConfigError, match="reward_funcs"):
-        trainer(tmp_path, tokenizer, rewards, reward_funcs=[])
+    with pytest.raises(ConfigError, match="a grader or a judge; got none"):
+        trainer(tmp_path, tokenizer, None)
+    with pytest.raises(ConfigError, match="a grader or a judge; got both"):
+        trainer(tmp_path, tokenizer, rewards, judge=offline_judge())
     with pytest.raises(ConfigError, match="top_entropy_quantile"):
         trainer(tmp_path, tokenizer, rewards, config={"top_entropy_quantile": 0.2})
+
+
+def test_reward_functions_are_logged_and_push_nothing(tmp_path, tokenizer):
+    plain = trainer(tmp_path / "a", tokenizer, rewards, rule="grpo")
+    plain.train()
+
+    def mine(prompts, **columns):
+        return [float("nan") if i % 3 == 0 else 7.0 * i for i in range(len(prompts))]
+
+    with pytest.warns(UserWarning, match="logged and push nothing here: mine"):
+        both = trainer(
+            tmp_path / "b", tokenizer, rewards, rule="grpo", reward_funcs=mine,
+            config={"reward_weights": [5.0]},
+        )  # fmt: skip
+    both.train()
+    assert torch.equal(weights(plain), weights(both))
+    (row,) = [r for r in both.state.log_history if "loss" in r]
+    assert row["rewards/mine/mean"] == pytest.approx(np.mean([7, 14, 28, 35, 49]))
+    assert row["reward"] == pytest.approx(1.5)  # the grader's alone
 
 
 def test_truncation_is_counted_before_credit(tmp_path, tokenizer):

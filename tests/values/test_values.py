@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pickle
 
 import pytest
 from hypothesis import given
@@ -166,3 +167,14 @@ def test_the_front_door_is_lazy_and_complete():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = rubricnb.nothing
     assert json.loads(files.encode({"x": 1}))["kind"] == "credit"
+
+
+@given(trajectories)
+def test_values_cross_processes(t):
+    """A training on several processes gathers trajectories as pickles of its own making."""
+    assert pickle.loads(pickle.dumps(t)) == t
+    bare = Trajectory("a", Task("t", "p"), (Step("x"),))  # nothing but the shared empty mappings
+    again = pickle.loads(pickle.dumps(bare))
+    assert again == bare
+    with pytest.raises(TypeError):
+        again.meta["x"] = 1
