@@ -1,5 +1,6 @@
 """One arm from start to folder: records, refusal, and a killed training that ends like another."""
 
+import contextlib
 import json
 import os
 import signal
@@ -123,10 +124,10 @@ train_arm("main", "draco", 0, sys.argv[1], json.loads(sys.argv[2]))
 """
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, settings: dict) -> subprocess.Popen:
     root = Path(__file__).resolve().parents[2]
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(folder), json.dumps(SMALL)],
+        [sys.executable, "-c", COMMAND, str(folder), json.dumps(settings)],
         cwd=root,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
@@ -171,21 +172,16 @@ def test_another_configuration_is_refused(unbroken):
         train_arm("main", "draco", 1, unbroken, SMALL)
 
 
-def killed(folder: Path, after: int) -> None:
-    """Kill -9 a training once it has recorded so many steps."""
-    process = start(folder)
-    deadline = time.monotonic() + 300
-    while len(rows(folder)) < after and process.poll() is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-def same(folder: Path, other: Path) -> None:
+def same(folder: Path, other: Path, steps: tuple[int, ...]) -> None:
     assert [without_time(r) for r in rows(folder)] == [without_time(r) for r in rows(other)]
     assert (folder / "eval.jsonl").read_text() == (other / "eval.jsonl").read_text()
-    for step in (3, 4):
+    assert (folder / "groups.jsonl.gz").read_bytes() == (other / "groups.jsonl.gz").read_bytes()
+    bills = [json.loads((f / "judge.json").read_text())["phases"] for f in (folder, other)]
+    for phases in bills:
+        for bill in phases.values():
+            bill.pop("seconds")
+    assert bills[0] == bills[1]
+    for step in steps:
         a, b = (
             load_file(f / "adapters" / f"step-{step}" / "adapter_model.safetensors")
             for f in (folder, other)
@@ -194,8 +190,39 @@ def same(folder: Path, other: Path) -> None:
         assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
-def test_a_killed_training_ends_like_the_unbroken_one(unbroken, tmp_path):
-    killed(tmp_path / "k", after=2)
-    assert 2 <= len(rows(tmp_path / "k")) < 4
-    train_arm("main", "draco", 0, tmp_path / "k", SMALL)
-    same(tmp_path / "k", unbroken)
+@pytest.mark.parametrize(("kills", "steps"), [(3, 5), pytest.param(20, 24, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_a_training_killed_at_random_points_ends_like_the_unbroken_one(kills, steps, tmp_path):
+    """SIGKILL while starting, rolling out, judging, learning, saving, evaluating: as it falls."""
+    settings = {**SMALL, "steps": steps, "checkpoints": [steps - 1, steps]}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    began = time.monotonic()
+    assert start(whole, settings).wait(600) == 0
+    lasts = time.monotonic() - began
+    rng = np.random.default_rng(kills)
+    done = 0
+    for number in range(kills):
+        process = start(broken, settings)
+        if number % 2:  # while it is being set up, or in its first steps
+            wait(process, rng.uniform(0, lasts))
+        else:  # some moments after its next step was saved
+            before = len(rows(broken))
+            limit = time.monotonic() + 300
+            while len(rows(broken)) == before and process.poll() is None:
+                assert time.monotonic() < limit
+                time.sleep(0.01)
+            wait(process, rng.uniform(0, 0.5))
+        done += process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if (broken / "eval.jsonl").exists():
+            break  # whole before all kills were spent
+    assert done >= min(kills, 2), "the training was over before it could be killed"
+    assert start(broken, settings).wait(600) == 0
+    same(broken, whole, (steps - 1, steps))
+    print(f"killed {done} times of {kills}; {len(rows(broken))} steps")
+
+
+def wait(process: subprocess.Popen, seconds: float) -> None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
