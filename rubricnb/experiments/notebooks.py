@@ -122,6 +122,12 @@ def reads_trainings(path: Path) -> bool:
     return bool(book.metadata.get("rubricnb", {}).get("trainings", True))
 
 
+def reads_studies(path: Path) -> bool:
+    """Whether a notebook's result depends on the trainings of ``rubricnb study``."""
+    book = nbformat.read(path, as_version=4)
+    return bool(book.metadata.get("rubricnb", {}).get("studies", False))
+
+
 def kept(path: Path, promises: Sequence[str], home: Path, since: float = 0.0) -> tuple[Path, ...]:
     """Return the promised files, each there, not empty and written since a moment.
 

@@ -16,6 +16,7 @@ from .notebooks import (
     check,
     fingerprint,
     ordered,
+    reads_studies,
     reads_trainings,
     recall,
     remember,
@@ -40,7 +41,7 @@ def notebooks_folder() -> Path:
     return folder
 
 
-def inputs(home: Path, trainings: bool = True) -> dict[str, str]:
+def inputs(home: Path, trainings: bool = True, studies: bool = False) -> dict[str, str]:
     """Return the hashes of what a notebook reads: the package's files and sealed trainings."""
     package = Path(rubricnb.__file__).resolve().parent
     code = {
@@ -49,7 +50,9 @@ def inputs(home: Path, trainings: bool = True) -> dict[str, str]:
         if p.is_file() and "__pycache__" not in p.parts
     }
     sealed = sorted(home.glob("arms/*/*/seed*/done.json")) if trainings else []
-    return code | {str(p.relative_to(home)): file_hash(p) for p in sealed}
+    if studies:
+        sealed += sorted(home.parent.glob("studies/*/*/arms/*/*/seed*/done.json"))
+    return code | {str(p.relative_to(home.parent)): file_hash(p) for p in sealed}
 
 
 def reproduce(
@@ -84,8 +87,8 @@ def reproduce(
         check(path, parameters)
     start, done = time.monotonic(), []
     for n, path in enumerate(paths, start=1):
-        trainings = reads_trainings(path)
-        known = recall(path, home, fingerprint(path, parameters, inputs(home, trainings)))
+        reads = reads_trainings(path), reads_studies(path)
+        known = recall(path, home, fingerprint(path, parameters, inputs(home, *reads)))
         if known is not None:
             say(f"[{n}/{len(paths)}] {path.name}: as before, not run again")
             done.append(known)
@@ -93,7 +96,7 @@ def reproduce(
         say(f"[{n}/{len(paths)}] {path.name}")
         result = run_notebook(path, home, parameters, say=say)
         # After the run: the trainings that it made are its inputs next time.
-        remember(result, home, fingerprint(path, parameters, inputs(home, trainings)))
+        remember(result, home, fingerprint(path, parameters, inputs(home, *reads)))
         done.append(result)
         say(f"[{n}/{len(paths)}] {path.name}: done in {clock(result.seconds)}")
     write_json(home / "reproduce.json", _account(profile, done, home, time.monotonic() - start))

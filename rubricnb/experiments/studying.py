@@ -20,7 +20,7 @@ from .profiles import ENOUGH_SEEDS, Profile
 from .records import Run, RunKey, verify, write_json
 from .runner import train_all
 from .scores import Evaluations, Score
-from .studies import POOLS, Condition, Study, by_policy, conditions, told
+from .studies import POOLS, Condition, Study, by_policy, conditions, size, told
 from .tables import judge_of
 from .writing import record, write_table
 
@@ -97,6 +97,25 @@ def read_study(chosen: Study, profile: Profile, out: str | os.PathLike[str] = "r
 def _score(ev: Evaluations, c: Condition) -> Score | None:
     arm = (c.policy, c.name)
     return ev.score(arm, POOLS[c.horizon][1], "TGC") if arm in ev.rows else None
+
+
+def largest(
+    chosen: Study,
+    profile: str,
+    out: str | os.PathLike[str] = "runs",
+    *,
+    say: Callable[[str], None] | None = None,
+) -> Result:
+    """Return a study at a profile if any of it was trained, else at the quick size, trained now.
+
+    The larger sizes take hours, which a notebook must not spend unasked.
+    """
+    wanted = size(chosen, profile)
+    if profile != "quick" and list((Path(out) / wanted.name).glob("arms/*/*/seed*/done.json")):
+        return read_study(chosen, wanted, out)
+    quick = size(chosen, "quick")
+    run_study(chosen, quick, out, say=say)
+    return read_study(chosen, quick, out)
 
 
 def claim(result: Result) -> str:
