@@ -24,12 +24,15 @@ def train(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="the plan as JSON")] = False,
     prices: Annotated[Path | None, typer.Option(help="price table, as prices.yaml")] = None,
+    accelerate: Annotated[
+        Path | None, typer.Option(help="write the file for `accelerate launch`, and stop")
+    ] = None,
     shown: Annotated[bool, typer.Option("--list", help="name the profiles, and stop")] = False,
 ) -> None:
     """Train a policy as a profile says; go on where an interrupted training stopped.
 
     With --dry-run nothing is started or downloaded: the plan says what it would do, cost and
-    need, and what of that is missing here.
+    need, what of that is missing here, and the commands that launch it on its hardware.
     """
     from ..errors import ConfigError
     from ..judge.prices import load_prices
@@ -43,11 +46,18 @@ def train(
     if not profile:
         raise ConfigError(f"want a profile among {sorted(shipped())} or a file; got none")
     told = load_profile(profile, change or ())
+    if accelerate is not None:
+        write_accelerate(told, accelerate)
+        return
     made = plan(told, load_prices(prices))
-    if as_json:
-        print(json.dumps(made.to_json(), indent=1))
-    elif dry_run:
-        print(as_text(made))
+    if as_json or dry_run:
+        from ..train.engines import commands
+
+        launch = commands(told, profile, tuple(change or ()))
+        if as_json:
+            print(json.dumps({**made.to_json(), "launch": launch}, indent=1))
+        else:
+            print(as_text(made, launch))
     if dry_run or as_json:
         return
     if made.missing:
@@ -61,8 +71,28 @@ def train(
     print(f"wrote {folder}")
 
 
-def as_text(made) -> str:
-    """Return a plan as lines to read."""
+def write_accelerate(told, path: Path) -> None:
+    """Write accelerate's configuration of a profile.
+
+    Raises:
+        ConfigError: for a profile of one process, which needs none.
+    """
+    import yaml
+
+    from ..errors import ConfigError
+    from ..train.engines import accelerate_config
+
+    made = accelerate_config(told)
+    if made is None:
+        raise ConfigError(
+            f"want --accelerate for several processes; got {told.name!r}, which has 1"
+        )
+    path.write_text(yaml.safe_dump(made, sort_keys=False), encoding="utf-8")
+    print(f"wrote {path}")
+
+
+def as_text(made, launch: list[str]) -> str:
+    """Return a plan, and the commands that launch it, as lines to read."""
     from ..train.plan import PAPER_DOLLARS
 
     p, r, c = made.profile, made.rollouts, made.calls
@@ -115,6 +145,7 @@ def as_text(made) -> str:
         f"  [{'x' if n.met else ' '}] {n.what}: {n.found}" + ("" if n.met else f" -> {n.remedy}")
         for n in made.needs
     ]
+    lines += ["", "Launch", *(f"  {line}" for line in launch)]
     n = len(made.missing)
     lines += ["", "Ready to start." if not n else f"{n} of {len(made.needs)} needs are missing."]
     return "\n".join(lines)

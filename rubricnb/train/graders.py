@@ -41,6 +41,7 @@ class ArmGrader:
         static: the fixed rubric of the static arms.
         judge: in place of the offline judge of the bundled world.
         noise: the offline judge's error rates; default: the arm's.
+        caveats: what the judge must know of the world, as text.
     """
 
     arm: Arm
@@ -48,6 +49,7 @@ class ArmGrader:
     static: Rubric | None = None
     judge: Judge | None = None
     noise: JudgeNoise | None = None
+    caveats: str = ""
     ledger: Ledger = field(default_factory=Ledger)
     _task_rubrics: dict = field(default_factory=dict)
     _items: dict = field(default_factory=dict)
@@ -68,6 +70,7 @@ class ArmGrader:
             rubric=self.static if self.arm.rubric == "static" else "dynamic",
             attribution=self.arm.attribution if self.arm.evidence == "rubric" else "none",
             votes=self.arm.votes,
+            caveats=self.caveats,
             # Fixed by the seed, so that an interrupted run and an unbroken one are the same.
             nonce=content_hash(["nonce", self.seed])[:32],
         )

@@ -200,8 +200,10 @@ def _memory(p: Profile) -> dict[str, float | None]:
     size = BYTES[p.policy.dtype]
     adapter = _lora_parameters(shape, p.policy.lora.r)
     context = p.rollouts.prompt + p.rollouts.response
+    weights = shape.parameters * size / GB
     out: dict[str, float | None] = {
-        "weights": shape.parameters * size / GB,
+        "weights": weights,
+        **{k: weights / n for k, n in _shards(p).items()},
         # Adapter weights, gradients and two moments, in float32.
         "adapter and optimizer": None if adapter is None else adapter * 16 / GB,
         "KV cache of one rollout": None,
@@ -216,6 +218,16 @@ def _memory(p: Profile) -> dict[str, float | None]:
             2 * 4 * p.training.micro * p.rollouts.response * shape.vocabulary / GB
         )
     return {k: None if v is None else round(v, 3) for k, v in out.items()}
+
+
+def _shards(p: Profile) -> dict[str, int]:
+    """Into how many parts the weights go, by where they are."""
+    h, out = p.hardware, {}
+    if h.accelerate.get("zero_stage") == 3 or any(k.startswith("fsdp_") for k in h.accelerate):
+        out["weights on a training GPU"] = h.processes
+    if (h.vllm or {}).get("mode") == "server":
+        out["weights on a serving GPU"] = h.vllm.get("tensor_parallel_size", 1)
+    return out
 
 
 def _lora_parameters(s: Shape, r: int) -> float | None:

@@ -83,7 +83,11 @@ class WorldUse(_Part):
 
 
 class Rollouts(_Part):
-    """What one training step samples. ``response`` and ``prompt`` are tokens a rollout."""
+    """What one training step samples. ``response`` and ``prompt`` are tokens a rollout.
+
+    ``turn`` is the most of one message; ``begin`` is written before each message for the policy,
+    such as a tool call's opening mark for a model that would rather talk than act.
+    """
 
     prompts: int = Field(16, ge=1)
     group_size: int = Field(6, ge=2)
@@ -91,12 +95,18 @@ class Rollouts(_Part):
     top_p: float = Field(1.0, gt=0, le=1)
     prompt: int = Field(4096, ge=1)
     response: int = Field(24576, ge=1)
+    turn: int = Field(2048, ge=1)
+    begin: str = ""
     truncation: Literal["left", "none"] = "left"
     threads: int = Field(16, ge=1)
 
 
 class Training(_Part):
-    """GRPO's settings; the defaults are the paper's. ``trl`` is handed to GRPOConfig as it is."""
+    """GRPO's settings; the defaults are the paper's. ``trl`` is handed to GRPOConfig as it is.
+
+    One batch of rollouts is one optimizer step, in micro-batches of ``micro`` rollouts a process.
+    ``minibatch`` says what the source states, and changes nothing: see the profile's ``choices``.
+    """
 
     steps: int = Field(100, ge=1)
     lr: float = Field(5e-5, gt=0)
@@ -121,7 +131,12 @@ class Training(_Part):
 
 
 class Judging(_Part):
-    """The judge: an endpoint, or "offline" for the bundled desks. ``key`` names a variable."""
+    """The judge: an endpoint, or "offline" for the bundled desks.
+
+    ``key`` names the environment variable that holds the key. ``caveats`` is what the judge must
+    know of the world: a shipped name ("appworld") or a text. ``static`` is a file of fixed criteria
+    for the static arms.
+    """
 
     base_url: str = ""
     model: str = "offline"
@@ -129,6 +144,7 @@ class Judging(_Part):
     temperature: float | None = 0.1
     concurrency: int = Field(64, ge=1)
     caveats: str = ""
+    static: str = ""
 
 
 class Assumed(_Part):
@@ -192,6 +208,13 @@ class Profile(_Part):
         late = [s for s in self.training.evaluate_at if not 1 <= s <= self.training.steps]
         if late:
             raise ValueError(f"want evaluate_at in 1..{self.training.steps}; got {late}")
+        t = self.training
+        lost = [s for s in t.evaluate_at if s % t.save_every and s != t.steps]
+        if lost:
+            raise ValueError(
+                f"want evaluate_at where checkpoints are, every {t.save_every} steps and at the "
+                f"end; got {lost} (change training.save_every)"
+            )
         return self
 
     def to_json(self) -> dict[str, Any]:
