@@ -87,7 +87,7 @@ def trl_settings(profile: Profile, folder: str | Path) -> dict[str, Any]:
         "bf16": profile.policy.dtype == "bfloat16" and not cpu,
         "fp16": profile.policy.dtype == "float16" and not cpu,
         "use_cpu": cpu,
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": not cpu,
         "dataloader_pin_memory": not cpu,
         "logging_steps": 1,
         "save_strategy": "steps",

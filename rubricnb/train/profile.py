@@ -208,6 +208,10 @@ class Profile(_Part):
         late = [s for s in self.training.evaluate_at if not 1 <= s <= self.training.steps]
         if late:
             raise ValueError(f"want evaluate_at in 1..{self.training.steps}; got {late}")
+        if self.rollouts.top_p < 1 and self.hardware.vllm is None:
+            raise ValueError(
+                f"want rollouts.top_p 1 where vLLM does not sample; got {self.rollouts.top_p}"
+            )
         t = self.training
         lost = [s for s in t.evaluate_at if s % t.save_every and s != t.steps]
         if lost:
