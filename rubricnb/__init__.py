@@ -3,8 +3,7 @@
 Nothing heavy is imported here; names are looked up on first use.
 """
 
-from importlib import import_module
-from typing import Any
+from .names import looked_up
 
 __version__ = "0.1.0"
 
@@ -30,12 +29,4 @@ _WHERE = {
 
 __all__ = ["__version__", *_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module 'rubricnb' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

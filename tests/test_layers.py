@@ -1,6 +1,7 @@
 """The layers hold: imports point down only, and the light part stays light."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ PACKAGE = ROOT / "rubricnb"
 
 # Top-level module or sub-package -> (layer, allowed outside packages besides the standard library)
 LAYER = {
-    "values": ["errors", "trajectory", "rubric", "files", "seeds"],
+    "values": ["errors", "names", "trajectory", "rubric", "files", "seeds"],
     "maths": ["credit", "grading", "metrics"],
     "edges": ["importers", "judge", "worlds"],
     "learning": ["policy", "train"],
@@ -126,3 +127,18 @@ def test_credit_runs_without_the_heavy_packages():
 
 def test_the_light_check_can_fail():
     assert run_light({"numpy"}).returncode != 0
+
+
+def test_looked_up_names_are_there_and_hide_no_module():
+    for path in sorted(PACKAGE.rglob("__init__.py")):
+        if "looked_up" not in path.read_text(encoding="utf-8"):
+            continue
+        name = ".".join(["rubricnb", *path.parent.relative_to(PACKAGE).parts])
+        package = importlib.import_module(name)
+        modules = {p.stem for p in path.parent.iterdir() if p.suffix == ".py" or p.is_dir()}
+        for known in package._WHERE:
+            assert known not in modules, f"{name}.{known} is a module, too"
+            assert getattr(package, known) is getattr(package, known)
+        assert set(dir(package)) == set(package._WHERE)
+        with pytest.raises(AttributeError, match="'nothing'"):
+            package.nothing  # noqa: B018

@@ -3,8 +3,7 @@
 Names are looked up on first use, so that a worker process imports only what it needs.
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "ARMS": "profiles",
@@ -24,8 +23,4 @@ _WHERE = {
 
 __all__ = [*_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ..errors import RunError
-from ..figures.differences import differences as drawn
+from ..figures.paired import differences as drawn
 from ..figures.saving import save_page
 from ..figures.training import curves
 from ..metrics import Interval, paired_difference, t_interval

@@ -12,8 +12,7 @@ The table, its figures and its finding come from one call or one command, ``rubr
     finding                  one paragraph made from the numbers
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "run_fidelity": "run",
@@ -39,12 +38,4 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

@@ -24,8 +24,7 @@ Each figure carries a text form (:func:`fig_text`), a description and the table 
     themed            the same figure in light or dark
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "fig_text": "base",
@@ -46,7 +45,7 @@ _WHERE = {
     "consistency": "training",
     "cost": "training",
     "by_kind": "training",
-    "differences": "differences",
+    "differences": "paired",
     "votes": "judging",
     "landing": "fidelity",
     "condition_map": "fidelity",
@@ -57,12 +56,4 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

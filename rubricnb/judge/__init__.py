@@ -3,8 +3,7 @@
 Names are looked up on first use, so that reading a reply does not import an HTTP client.
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "Budget": "budget",
@@ -35,12 +34,4 @@ _WHERE = {
 
 __all__ = [*_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module 'rubricnb.judge' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

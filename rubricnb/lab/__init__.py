@@ -14,8 +14,7 @@ Each question is one function that returns a :class:`Section`: tables, figures a
     how_early          alarms with a promise, and auditing prefix by prefix
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "Logs": "logs",
@@ -41,12 +40,4 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

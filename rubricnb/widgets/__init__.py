@@ -4,8 +4,7 @@ Nothing here imports ipywidgets until a view is displayed; elsewhere than in a l
 same values display as static figures and tables.
 """
 
-from importlib import import_module
-from typing import Any
+from ..names import looked_up
 
 _WHERE = {
     "load": "door",
@@ -22,12 +21,4 @@ _WHERE = {
 }
 __all__ = list(_WHERE)
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f".{_WHERE[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = looked_up(__name__, _WHERE)

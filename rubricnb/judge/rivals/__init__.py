@@ -10,8 +10,7 @@ Each takes groups and a judge (an endpoint, a recording, any function of a Call)
 value a group, in order. What failed stays without a number: None, with the reason beside it.
 """
 
-from importlib import import_module
-from typing import Any
+from ...names import looked_up
 
 _WHERE = {
     "ROLES": "roles",
@@ -30,9 +29,4 @@ _WHERE = {
 
 __all__ = [*_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        module = import_module(f".{_WHERE[name]}", __name__)
-        return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__ = looked_up(__name__, _WHERE)
