@@ -36,6 +36,10 @@ def lab(
         float | None, typer.Option(help="what one judge call takes, for the latency ratio")
     ] = None,
     runs: Annotated[Path | None, typer.Option(help="a study's profile folder")] = None,
+    writer_url: Annotated[
+        str | None, typer.Option(help="endpoint that rewrites reasoning; default: templates")
+    ] = None,
+    writer_model: Annotated[str | None, typer.Option(help="its model's name")] = None,
     sheet: Annotated[
         int, typer.Option(help="write a labelling sheet with so many verdicts, and stop")
     ] = 0,
@@ -56,6 +60,7 @@ def lab(
     config = LabConfig(
         only=tuple(only or ()), seed=seed, alpha=alpha, delta=delta, budget=budget,
         price=_price(price), judge_seconds=judge_seconds, runs=runs, key=key,
+        writer=_writer(writer_url, writer_model),
         answers=tuple(answers or ()),
     )  # fmt: skip
     start = time.monotonic()
@@ -76,6 +81,16 @@ def lab(
     for s in sections:
         print(f"{s.question}\n{s.paragraph}\n")
     say(f"wrote {output} in {time.monotonic() - start:.0f} s; open {output}/figures/index.html")
+
+
+def _writer(url: str | None, model: str | None):
+    if (url is None) != (model is None):
+        raise ConfigError("want --writer-url and --writer-model together; got one of them")
+    if url is None:
+        return None
+    from ..judge import EndpointJudge
+
+    return EndpointJudge(url, model, max_tokens=4000, structured=True, concurrency=8)
 
 
 def _price(text: str) -> tuple[float, float, float] | None:

@@ -62,7 +62,7 @@ def attacks_on(
     *,
     strategies: Sequence[str] = tuple(STRATEGIES),
     views: Sequence[str] = tuple(VIEWS),
-    rewrites: Mapping[str, Sequence[Trajectory]] | None = None,
+    rewrites: Mapping[str, Sequence[Trajectory | None]] | None = None,
     resamples: int = 500,
     seed: int = 0,
 ) -> dict[tuple[str, str, str], Effect]:
@@ -73,7 +73,8 @@ def attacks_on(
         judges: name -> function from a view's name to a judge of rollouts.
         strategies: tried in the full view.
         views: the other views get ``WORST`` alone, where it is among the strategies.
-        rewrites: strategy -> rewritten rollouts in order, for instance from an endpoint; None:
+        rewrites: strategy -> rewritten rollouts in order, for instance from an endpoint; None in
+            place of a rollout leaves it out of that strategy and counts it as missing. None:
             templates.
         resamples, seed: of intervals and rewrites.
     """
@@ -87,8 +88,10 @@ def attacks_on(
             for strategy, changed in made.items():
                 if view != "full" and strategy != WORST and WORST in made:
                     continue
+                gone = np.array([t is None for t in changed])
+                after = says([t or r for t, r in zip(changed, runs, strict=True)])
                 out[name, view, strategy] = effect(
-                    before, says(changed), logs.success_N, logs.task_N,
+                    before, np.where(gone, np.nan, after), logs.success_N, logs.task_N,
                     resamples=resamples, seed=seed,
                 )  # fmt: skip
     return out

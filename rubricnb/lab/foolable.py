@@ -11,7 +11,7 @@ import numpy as np
 from ..judge.protocol import Judge
 from ..metrics.gaming import CreditChange, Effect, effect
 from ..rubric import Rubric
-from ..trajectory import Group
+from ..trajectory import Group, Trajectory
 from .attacks import WORST, Factory, attacks_on, credit_attacks, desk_factories, judge_says
 from .gullible import CAVEATS, TextJudge, gullible_judge, reply_judges
 from .logs import Logs
@@ -19,6 +19,7 @@ from .opinions import desk_rubric
 from .rewrites import REPLY_ATTACKS, attack_reply, rewrite
 from .section import SIMULATED, Section, columns_of, percent, skipped, span
 from .views import VIEWS
+from .written import ASKED, rewrite_with
 
 QUESTION = "How foolable is the judge by reasoning alone, and what helps?"
 DEFENCES: tuple[tuple[str, str, str, int], ...] = (
@@ -35,6 +36,7 @@ def how_foolable(
     judges: Mapping[str, Factory] | None = None,
     *,
     views: Sequence[str] = tuple(VIEWS),
+    writer: Judge | None = None,
     defended: Judge | None = None,
     rubric: Rubric | None = None,
     most: int = 160,
@@ -47,6 +49,8 @@ def how_foolable(
         judges: name -> function from a view's name to a judge of rollouts; None: the bag-of-words
             judge, and on desk rollouts the rule judges.
         views: names of ``VIEWS``.
+        writer: an endpoint that rewrites the reasoning, one call a rollout and strategy; None:
+            templates.
         defended: the judge of the defences and credit tables; None: the gullible desk judge,
             on desk rollouts only.
         rubric: what it grades on; None: the desk's criteria.
@@ -61,12 +65,17 @@ def how_foolable(
         judges = (
             desk_factories(logs) if desk else {TextJudge.name: lambda v: TextJudge(logs, VIEWS[v])}
         )
-    found = attacks_on(logs, judges, views=views, seed=seed)
+    made = None if writer is None else _written(logs, writer)
+    found = attacks_on(logs, judges, views=views, rewrites=made, seed=seed)
     tables: dict[str, Any] = {"attacks": columns_of([_row(*k, e) for k, e in found.items()])}
     replies = _replies(logs, seed)
     tables["reply_attacks"] = columns_of(replies)
     values: dict[str, Any] = {"attacks": found, "replies": replies}
     said = [_words(found, judges), _reply_words(replies)]
+    if made is not None:
+        n = sum(t is None for rows in made.values() for t in rows)
+        calls = len(made) * len(logs.trajectories)
+        said.insert(0, f"{writer.name} wrote the rewrites; {n} of {calls} are unusable, left out.")
     if defended is None and desk:
         defended, rubric = gullible_judge(), desk_rubric("success")
     if defended is not None and rubric is not None:
@@ -80,6 +89,10 @@ def how_foolable(
         said += [_defence_words(rows, defended.name), _credit_words(change, defended.name)]
     figures = _figures(found, logs)
     return Section("gaming", QUESTION, " ".join(said), tables, figures, values)
+
+
+def _written(logs: Logs, writer: Judge) -> dict[str, list[Trajectory | None]]:
+    return {s: rewrite_with(logs.trajectories, writer, ASKED[s]) for s in ASKED}
 
 
 def _first(logs: Logs, most: int) -> Logs:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import ConfigError
+from ..judge.protocol import Judge
 from .cheaper import how_cheap
 from .dear import what_it_costs
 from .desk import desk_logs
@@ -40,6 +41,7 @@ class LabConfig:
         price: dollars per million prompt, cached and completion tokens; None: no dollars.
         judge_seconds: what one judge call takes, for the latency ratio.
         runs: ``<out>/<profile>`` of a study, for quality against worth; None leaves it out.
+        writer: an endpoint that rewrites reasoning in the gaming section; None: templates.
         key, answers: a labelling sheet's key and the answers to it.
     """
 
@@ -52,6 +54,7 @@ class LabConfig:
     price: tuple[float, float, float] | None = None
     judge_seconds: float | None = None
     runs: Path | None = None
+    writer: Judge | None = None
     key: Path | None = None
     answers: tuple[Path, ...] = ()
 
@@ -68,7 +71,7 @@ def _makers(logs: Logs, c: LabConfig) -> dict[str, Callable[[], Section]]:
         "false_success": lambda: false_successes(
             logs, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
         ),
-        "gaming": lambda: how_foolable(logs, seed=c.seed),
+        "gaming": lambda: how_foolable(logs, writer=c.writer, seed=c.seed),
         "cascade": lambda: how_cheap(logs, seed=c.seed),
         "early": lambda: how_early(logs, alpha=c.alpha, delta=c.delta, seed=c.seed),
         "cost": lambda: what_it_costs(logs, price=c.price),

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubricnb import Observation, Step, Task, ToolCall, Trajectory
-from rubricnb.errors import CreditError, FormatError
-from rubricnb.judge import CallableJudge
+from rubricnb.errors import CallError, CreditError, FormatError, QuotaError
+from rubricnb.judge import CallableJudge, Reply
 from rubricnb.lab.attacks import WORST, attacks_on, credit_attacks
 from rubricnb.lab.desk import desk_logs
 from rubricnb.lab.foolable import how_foolable
@@ -22,9 +22,9 @@ from rubricnb.lab.rewrites import (
     check_untouched,
     is_message,
     rewrite,
-    rewrite_with,
 )
 from rubricnb.lab.views import VIEWS
+from rubricnb.lab.written import rewrite_with
 from rubricnb.metrics.gaming import credit_change, effect
 
 text = st.text(max_size=20)
@@ -65,12 +65,8 @@ def test_a_rewrite_leaves_actions_and_observations_the_same_to_the_byte(made, st
     assert outside(after) == outside(before)
     assert after.outcome == before.outcome
     assert after != before  # the last step always gets its sentence
-    added = [
-        (new.thinking + new.text).replace(old.thinking + old.text, "", 1)
-        for old, new in zip(before.steps, after.steps, strict=True)
-    ]
-    said = STRATEGIES[strategy]
-    assert all(part in added[-1] for part in said["last"])
+    last = after.steps[-1]
+    assert all(part in last.thinking + last.text for part in STRATEGIES[strategy]["last"])
 
 
 def test_on_the_desk_every_call_and_result_survives_every_strategy():
@@ -238,9 +234,27 @@ def test_a_rewrite_by_an_endpoint_is_held_to_the_same_check():
     for useless in ("", "no", "{}", '{"steps": 3}', '{"steps": [{"step": "1"}]}'):
         assert rewrite_with([t], _writer(useless), "competence") == [None]
 
-    calls = iter([json.dumps(rows)])  # a second call fails: what was paid for is kept
-    first, second = rewrite_with([t, t], _writer(lambda call: next(calls)), "competence")
+    asked = []
+
+    def fails_later(call):  # a second call fails: what was paid for is kept
+        asked.append(call)
+        if len(asked) > 1:
+            raise CallError("no connection")
+        return json.dumps(rows)
+
+    first, second = rewrite_with([t, t], _writer(fails_later), "competence")
     assert {first is None, second is None} == {True, False}
+
+    def spent(call):
+        raise QuotaError("no credit left")
+
+    with pytest.raises(QuotaError):
+        rewrite_with([t], _writer(spent), "competence")
+    # Reasoning that reads as the step's own call would become an action.
+    rows = {"steps": [{"step": 1, "reasoning": "find it all"}]}
+    assert rewrite_with([t], _writer(json.dumps(rows)), "competence") == [None]
+    cut = CallableJudge(lambda call: Reply(json.dumps(rows), finish_reason="length"), "writer")
+    assert rewrite_with([t], cut, "competence") == [None]
 
 
 def test_the_words_of_a_rollout_are_data_to_the_writer():
@@ -269,3 +283,10 @@ def test_attacks_take_rewrites_that_are_given():
     says = {"all": lambda view: lambda runs: np.ones(len(runs))}
     found = attacks_on(logs, says, rewrites=same, views=("full",), resamples=20)
     assert found["all", "full", "nothing"].delta == 0
+    # A rollout without a rewrite is missing, not an attack that failed.
+    same["nothing"] = [None, *logs.trajectories[1:]]
+    e = attacks_on(logs, says, rewrites=same, views=("full",), resamples=20)[
+        "all", "full", "nothing"
+    ]
+    assert e.missing == 1
+    assert e.failures + e.successes == 23
