@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,8 @@ def label(text: str, limit: int = 240, width: int = 72) -> str:
     """
     lines = []
     for line in clip(str(text), limit).splitlines() or [""]:
-        lines += [line[i : i + width] for i in range(0, len(line), width)] or [""]
+        # At spaces; a word longer than the line is broken.
+        lines += textwrap.wrap(line, width, break_on_hyphens=False) or [""]
     return "<br>".join(html.escape(line, quote=False).replace("$", "&#36;") for line in lines)
 
 

@@ -7,9 +7,11 @@ import sys
 
 import pytest
 
+from rubricnb import files
 from rubricnb.errors import ConfigError
-from rubricnb.lab import LabConfig, desk_lab, read_logs, run_lab, write_lab
+from rubricnb.lab import LabConfig, desk_lab, desk_logs, read_logs, run_lab, write_lab
 from rubricnb.lab.run import SECTIONS
+from rubricnb.lab.section import SIMULATED
 
 QUICK = LabConfig(resamples=50)
 
@@ -81,3 +83,60 @@ def test_text_of_a_log_is_escaped_in_answers(tmp_path):
     for file in (tmp_path / "out").rglob("*"):
         if file.suffix in (".html", ".md"):
             assert "<img src=x onerror=alert" not in file.read_text(), file
+
+
+def names_simulated(fig):
+    """Whether a judge with drawn errors is in what a figure shows, its title apart."""
+    shown = [fig.to_plotly_json()["data"], fig.layout.meta["table"]]
+    return SIMULATED in json.dumps(shown, default=str)
+
+
+def check_named(sections, folder):
+    """Every table and figure file with a simulated judge is named so, and no other is."""
+    write_lab(sections, folder, "x")
+    for s in sections:
+        for fig in s.figures.values():
+            if names_simulated(fig):
+                assert "simulated" in fig.layout.title.text, (s.name, fig.layout.title.text)
+    tables, figures = list(folder.glob("*.csv")), list((folder / "figures").glob("*.csv"))
+    assert tables
+    assert figures
+    for path in tables:
+        assert (SIMULATED in path.read_text()) == ("simulated" in path.stem), path
+    for path in figures:
+        assert "simulated" in path.stem or SIMULATED not in path.read_text(), path
+        titled = SIMULATED in path.with_suffix(".txt").read_text().splitlines()[0]
+        assert titled == ("simulated" in path.stem), path
+    for text in (folder / "answers.md").read_text().split("\n## ")[1:]:
+        head, _, body = text.partition("\n")
+        if SIMULATED in body:
+            assert "simulated" in head, head
+    return [p.stem for p in [*tables, *figures] if "simulated" in p.stem]
+
+
+def test_every_file_and_title_of_a_simulated_judge_says_so(desk, tmp_path):
+    marked = check_named(desk, tmp_path)
+    for stem in ("judge_quality", "gaming_credit", "gaming_defences", "early_online_audit"):
+        assert any(m.startswith(stem) for m in marked), (stem, marked)
+    # What rests on no such judge is not marked.
+    assert not any(m.startswith(("cost_", "recipe_", "false_success_rates")) for m in marked)
+
+
+def test_a_file_that_the_bundled_judge_graded_says_so_too(tmp_path):
+    groups = [g for g in desk_logs(300, seed=2).groups if len(g) > 2][:40]
+    path = tmp_path / "logs.jsonl"
+    files.write_jsonl(path, [t for g in groups for t in g.trajectories])
+    graded = tmp_path / "graded.jsonl"
+    done = subprocess.run(
+        [sys.executable, "-m", "rubricnb", "grade", str(path), "--judge", "offline",
+         "-o", str(graded)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    logs = read_logs(graded)
+    assert logs.graded
+    some = LabConfig(resamples=50, only=("judge", "false_success", "cascade", "cost"))
+    sections = run_lab(logs, some)
+    marked = check_named(sections, tmp_path / "out")
+    for stem in ("judge_quality", "cost_ledger", "false_success_detector_claims"):
+        assert any(m.startswith(stem) for m in marked), (stem, marked)
