@@ -32,18 +32,40 @@ def credit(
     options: Annotated[
         list[str] | None, typer.Option("--set", help="an option of the rule, as key=value")
     ] = None,
+    mask: Annotated[
+        Path | None, typer.Option(help="another trainer's response_mask and trajectory_id")
+    ] = None,
+    cut: Annotated[bool, typer.Option(help="its responses may have been cut")] = False,
 ) -> None:
     """Write each rollout's reward, advantage and credit per step.
 
     n_j is counted by --tokenizer, else it is the sampled tokens that the log recorded, else the
     characters that the agent wrote; each line says which ("unit").
+
+    With --mask (.npz or .safetensors) the output is a batch in verl's layout instead: advantages
+    and returns of every token of the rollouts that this trainer sampled.
     """
     count = load_tokenizer(tokenizer) if tokenizer else "auto"
     settings = parse_options(options or [])
     if output.exists() and path.exists() and output.samefile(path):
         raise ConfigError(f"want -o another file than the graded groups; got {output} for both")
+    if mask is not None:
+        _export(path, output, rule, settings, mask, cut)
+        return
     n = files.write_jsonl(output, credit_rows(path, rule, count, settings))
     print(f"{output}: credit of {n} rollouts by {rule}", file=sys.stderr)
+
+
+def _export(path: Path, output: Path, rule: str, settings: dict, mask: Path, cut: bool) -> None:
+    from ..train import export
+
+    graded = list(files.read_jsonl(path))
+    if not all(isinstance(g, GradedGroup) for g in graded):
+        raise FormatError(f"{path}: want graded groups; got another kind")
+    told, names = export.read_mask(mask)
+    made = export.batch_of_mask(told, names, graded, rule=rule, options=settings, cut=cut)
+    export.write_batch(output, made)
+    print(f"{output}: advantages {made['advantages'].shape} by {rule}", file=sys.stderr)
 
 
 def credit_rows(
