@@ -131,10 +131,9 @@ def test_what_does_not_fit_is_refused_by_name(sampled, tmp_path):
     whole = batch["advantages"].sum(axis=1) / batch["response_mask"].sum(axis=1)
     np.testing.assert_allclose(kept, whole * short.sum(axis=1), rtol=1e-3, atol=1e-3)
     split = mask.copy()
-    row, at = next(
-        (b, t) for b, t in np.argwhere(mask[:, 1:-1]) + [0, 1] if mask[b, t - 1 : t + 2].all()
-    )
-    split[row, at] = 0
+    inner = mask[:, :-2] & mask[:, 1:-1] & mask[:, 2:]
+    row, at = np.argwhere(inner)[0]
+    split[row, at + 1] = 0
     with pytest.raises(CreditError, match="want at most"):
         batch_of_mask(split, names, graded)
     with pytest.raises(CreditError, match="want a rollout for each of 12 members; got 11"):
