@@ -225,14 +225,15 @@ class _Recorder(TrainerCallback):
         # Written last: a checkpoint without it was cut short and is not continued from.
         (checkpoint / "whole").touch()
 
-    def back_to(self, checkpoint: Path) -> None:
-        """Take up the records as they were at a checkpoint, and forget what came after it."""
+    def back_to(self, checkpoint: Path) -> int:
+        """Take up the records as they were at a checkpoint; return its step."""
         step = int(checkpoint.name.split("-")[1])
         self.grader.recall(json.loads((checkpoint / "task_rubrics.json").read_text()))
         path = self.folder / "train.jsonl"
         if path.exists():
             rows = [json.loads(x) for x in path.read_text(encoding="utf-8").splitlines()]
             self.rows = [r for r in rows if r["step"] <= step]
+        return step
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
@@ -275,11 +276,13 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
             callbacks=[recorder],
         )
         checkpoint = _last_whole(folder / "trainer")
-        if checkpoint is not None:
-            recorder.back_to(checkpoint)
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        done = 0 if checkpoint is None else recorder.back_to(checkpoint)
+        # trl would take one step more where a checkpoint is of the last step already.
+        if done < settings.steps:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+            done = trainer.state.global_step
     _finish(folder, recorder, grader)
-    return trainer.state.global_step
+    return done
 
 
 def _finish(folder: Path, recorder: _Recorder, grader: ArmGrader) -> None:
