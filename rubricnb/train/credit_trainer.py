@@ -158,9 +158,10 @@ class CreditGRPOTrainer(GRPOTrainer):
     def _grade(self, prompts: list, completions: list, columns: Mapping[str, Any]) -> list:
         """trl's reward function: this process's rewards, from groups graded once over all."""
         rows = columns.get("trajectory") or [None] * len(prompts)
+        start = self.accelerator.process_index * len(prompts)
         local = [
             t if t is not None else trajectory_of(p, c, i)
-            for i, (t, p, c) in enumerate(zip(rows, prompts, completions, strict=True))
+            for i, (t, p, c) in enumerate(zip(rows, prompts, completions, strict=True), start)
         ]
         everyone = gather_object(local)
         G = self.num_generations if self.model.training else self.num_generations_eval
@@ -171,7 +172,6 @@ class CreditGRPOTrainer(GRPOTrainer):
         reward = np.concatenate(
             [_rewards(g, len(group)) for g, group in zip(grades, groups, strict=True)]
         )
-        start = self.accelerator.process_index * len(prompts)
         self._graded = _Graded(groups, grades, errors, bills, start, columns.get("step_ids"))
         mine = reward[start : start + len(prompts)]
         return [None if np.isnan(r) else float(r) for r in mine]

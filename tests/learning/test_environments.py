@@ -1,5 +1,6 @@
 """A trl user's own environment gets step credit: each assistant turn is a step."""
 
+import difflib
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from trl import GRPOConfig
 from trl.chat_template_utils import qwen3_chat_template
 
+from rubricnb.judge import CallableJudge
 from rubricnb.rubric import Criterion, GradedGroup, Label, Rubric, Verdict
 from rubricnb.train.credit_trainer import CreditGRPOTrainer
 
@@ -140,3 +142,81 @@ def test_assistant_turns_are_steps_and_conserve_the_push(tmp_path, tokenizer):
     assert [[int(v) for v in row[row > 0]] for row in n] == want
     assert np.allclose((step.credit_GS * n).sum(1), step.batch.advantage() * n.sum(1))
     assert step.credit_GS[1][0] < 0  # the failed first call is blamed
+
+
+# What a user of trl has written, before and after: two lines differ.
+THEIRS = """
+from trl import GRPOConfig, GRPOTrainer
+
+
+def exact(completions, environments, **columns):
+    return [float(e.total == 4) for e in environments]
+
+
+trainer = GRPOTrainer(
+    model,
+    exact,
+    GRPOConfig(
+        output_dir=folder,
+        per_device_train_batch_size=4,
+        num_generations=4,
+        max_completion_length=24,
+        max_steps=1,
+        bf16=False,
+        use_cpu=True,
+        report_to=[],
+        save_strategy="no",
+        logging_steps=1,
+        disable_tqdm=True,
+    ),
+    train_dataset=data,
+    processing_class=tokenizer,
+    environment_factory=Counter,
+)
+trainer.train()
+"""
+OURS = THEIRS.replace(
+    "from trl import GRPOConfig, GRPOTrainer",
+    "from trl import GRPOConfig\n"
+    "from rubricnb.train.credit_trainer import CreditGRPOTrainer as GRPOTrainer",
+).replace(
+    "    environment_factory=Counter,\n", "    environment_factory=Counter,\n    judge=judge,\n"
+)
+
+
+def judged(call):
+    """Whatever the rollouts say, criterion k is failed by every (k + 2)-nd of them."""
+    if call.phase in ("task_rubric", "rollout_rubric", "union"):
+        rows = [{"title": f"Criterion {k}", "instruction": f"Look at {k}."} for k in range(3)]
+        return json.dumps({"criteria": rows})
+    number = int(call.key["trajectory_id"].rsplit("/")[-1])
+    rows = [
+        {"id": f"C{k + 1}", "verdict": "fail" if number % (k + 2) == 0 else "pass",
+         "reason": "as drawn", "evidence": "S1", "steps": [1]}
+        for k in range(3)
+    ]  # fmt: skip
+    return json.dumps({"verdicts": rows})
+
+
+def test_a_trl_script_becomes_step_credited_by_one_import_and_a_judge(tmp_path, tokenizer):
+    differ = [x for x in difflib.ndiff(THEIRS.splitlines(), OURS.splitlines()) if x[0] in "+-"]
+    assert len(differ) == 4  # the import, which takes two lines for one, and the judge
+    ends = {}
+    for name, script in (("theirs", THEIRS), ("ours", OURS)):
+        torch.manual_seed(0)
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32,
+                num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=4096,
+            )
+        )  # fmt: skip
+        data = Dataset.from_list([{"prompt": [{"role": "user", "content": "count to 4"}]}])
+        told = {"model": model, "data": data, "tokenizer": tokenizer, "Counter": Counter,
+                "folder": str(tmp_path / name), "judge": CallableJudge(judged, "j")}  # fmt: skip
+        exec(script, told)
+        ends[name] = told["trainer"]
+    logs = {n: next(r for r in t.state.log_history if "loss" in r) for n, t in ends.items()}
+    assert float(logs["theirs"]["grad_norm"]) == 0  # nobody reached 4: no signal
+    assert float(logs["ours"]["grad_norm"]) > 0
+    assert logs["ours"]["rewards/exact/mean"] == 0  # still called and logged
+    assert -1 <= float(logs["ours"]["rewards/rubric/mean"]) <= 1
