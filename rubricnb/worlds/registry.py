@@ -42,6 +42,12 @@ def _tau2(name: str, options: Mapping[str, Any]) -> World:
     return Tau2(**options)
 
 
+def _search(name: str, options: Mapping[str, Any]) -> World:
+    from .search import Search
+
+    return Search(**options)
+
+
 WORLDS: Mapping[str, Callable[[str, Mapping[str, Any]], World]] = {
     "orders": _desk,
     "library": _desk,
@@ -49,6 +55,7 @@ WORLDS: Mapping[str, Callable[[str, Mapping[str, Any]], World]] = {
     "textworld": _textworld,
     "appworld": _appworld,
     "tau2": _tau2,
+    "search": _search,
 }
 
 
