@@ -173,7 +173,9 @@ def intervals(
         )
     if reference is not None:
         fig.add_vline(x=reference, line={"dash": "dot", "color": GREY, "width": 1})
-    fig.update_yaxes(tickvals=list(range(len(names))), ticktext=[short(n, 44) for n in names])
+    ticks = [label(n, 120, 44) for n in names]
+    row = max(30, 8 + 15 * max(t.count("<br>") + 1 for t in ticks))
+    fig.update_yaxes(tickvals=list(range(len(names))), ticktext=ticks, zeroline=False)
     fig.update_xaxes(title_text=label(axis))
     missing = [str(r["what"]) for r in rows if r not in known]
     said = f" No figure: {', '.join(missing)}." if missing else ""
@@ -185,7 +187,7 @@ def intervals(
         title=label(title),
         description=f"{description} Bars are intervals where there are any.{said}".strip(),
         columns={c: [r.get(c) for r in rows] for c in columns},
-        height=150 + 26 * len(names) * max(1, round(len(series) / 2)),
+        height=150 + row * len(names) * max(1, round(len(series) / 2)),
     )
 
 

@@ -73,7 +73,7 @@ def how_good(
         for figure in ("precision", "recall"):
             i = both["left_out"].intervals[figure]
             points.append(
-                {"what": f"{o.judge} ({o.axis})", "series": figure, "value": i.mean,
+                {"axis": o.axis, "what": o.judge, "series": figure, "value": i.mean,
                  "low": i.low, "high": i.high, "n": i.n}
             )  # fmt: skip
     tables = {"quality": columns_of(rows)}
@@ -81,7 +81,7 @@ def how_good(
 
     figures: dict[str, Any] = {}
     for axis in use:
-        own = [p for p in points if p["what"].endswith(f"({axis})")]
+        own = [p for p in points if p["axis"] == axis]
         if own:
             name = axis.replace(" ", "_")
             figures[f"quality_{name}"] = draw.intervals(
