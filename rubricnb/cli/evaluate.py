@@ -25,7 +25,7 @@ def evaluate(
     base_url: Annotated[str | None, typer.Option(help="such as http://localhost:8000/v1")] = None,
     model: Annotated[str | None, typer.Option(help="the model's name there")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="a tiny policy instead: its folder, or main or weak")
+        str | None, typer.Option(help="a policy instead: a name, or a folder, adapters too")
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="rollouts a task")] = 3,
     k: Annotated[int | None, typer.Option(help="of pass^k and pass@k; default: runs")] = None,
@@ -65,7 +65,16 @@ def evaluate(
         from .evaluate_checkpoint import run_checkpoint
 
         done = run_checkpoint(
-            checkpoint, place, split, chosen, runs, output, temperature, about, _progress
+            checkpoint,
+            place,
+            split,
+            chosen,
+            runs,
+            output,
+            temperature,
+            about,
+            _progress,
+            rows=concurrency,
         )
     else:
         settings = {"mode": mode, "max_turns": max_turns, **about}

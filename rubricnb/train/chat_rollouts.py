@@ -115,6 +115,7 @@ class ChatRollouts:
         *,
         temperature: float = 1.0,
         engine: Any = None,
+        seeds: Sequence[int] | None = None,
     ) -> list[Sampled]:
         """Return one rollout per task; what it does follows from weights, seed and its id.
 
@@ -125,14 +126,17 @@ class ChatRollouts:
             temperature: > 0.
             engine: in place of the model's own sampling, ``fn(histories, room) -> (ids,
                 log-probs)``; called once a turn until every process's rollouts are over.
+            seeds: of world and sampling; default: from ``seed`` and the rollouts' names.
         Raises:
             ConfigError: a prompt is longer than the limit, or the temperature is not positive.
         """
         if not temperature > 0:
             raise ConfigError(f"want a temperature > 0; got {temperature}")
         began = time.perf_counter()
+        if seeds is None:
+            seeds = [child_seed(self.seed, "rollout", name) for name in ids]
         with ThreadPoolExecutor(self.limits.threads) as threads, sampling(model):
-            live = list(threads.map(self._begin, tasks, ids))
+            live = list(threads.map(self._begin, tasks, ids, seeds))
             stops = self.report.stop_ids
             turns = Turns(live, self.limits, self.glue, model, stops, temperature, engine)
             while turns.live:
@@ -151,8 +155,7 @@ class ChatRollouts:
         }
         return made
 
-    def _begin(self, task: WorldTask, name: str) -> Live:
-        seed = child_seed(self.seed, "rollout", name)
+    def _begin(self, task: WorldTask, name: str, seed: int) -> Live:
         live = Live(name, task, None, np.random.default_rng(child_seed(seed, "sample")))
         try:
             live.episode = self.world.reset(task, seed)

@@ -19,6 +19,7 @@ from rubricnb.train import start as start_module
 from rubricnb.train.engines import accelerate_config, commands, trl_config, trl_settings
 from rubricnb.train.profile import load_profile, shipped
 from rubricnb.train.start import start, trainer_of
+from tests.edges.loopback import Loopback, answering
 
 PAPER = "paper-qwen3.6-27b"
 TINY = (
@@ -217,3 +218,39 @@ def test_a_static_arm_reads_its_criteria(tmp_path):
     phases = json.loads((folder / "judge.json").read_text())["phases"]
     assert set(phases) == {"scoring", "attribution"}
     assert yaml.safe_load((folder / "profile.yaml").read_text())["arm"] == "static_credit"
+
+
+def test_no_reply_of_an_endpoint_is_paid_twice(tmp_path, monkeypatch):
+    prices = tmp_path / "prices.yaml"
+    entry = {"base_url": "http://127.0.0.1:*", "model": "t", "prompt": 1.0, "completion": 2.0}
+    prices.write_text(yaml.safe_dump({"version": "1", "date": "2026-01-01", "prices": [entry]}))
+    monkeypatch.setenv("RUBRICNB_PRICES", str(prices))
+    monkeypatch.setenv("RUBRICNB_API_KEY", "sk-planted-key")
+
+    class Stop(Exception):
+        pass
+
+    def stop(line):
+        if line.startswith("step 2"):  # judged, and not yet saved
+            raise Stop
+
+    folder = tmp_path / "run"
+    with Loopback(default=answering) as server:
+        where = (f"judge.base_url={server.url}", "judge.model=t", "training.steps=2")
+        profile = tiny(*where)
+        with pytest.raises(Stop):
+            start(profile, folder, stop)
+        served = server.served
+        lines = []
+        start(profile, folder, lines.append)
+        assert lines[0] == "going on from step 1"
+        assert server.served == served
+        # 2 steps of 2 new tasks; equal rollouts make equal prompts, which are asked once.
+        assert 30 < served <= 2 * 2 * (1 + 3 + 1 + 3 + 3)
+    made = [json.loads(x) for x in (folder / "train.jsonl").read_text().splitlines()]
+    for row in made:
+        assert sum(b["calls"] for b in row["judge"].values()) == 2 * (1 + 3 + 1 + 3 + 3)
+        assert all(b["dollars"] > 0 for b in row["judge"].values())
+        assert row["failed_judgements"] == 0
+    text = "".join(p.read_text(errors="ignore") for p in folder.rglob("*") if p.is_file())
+    assert "sk-planted-key" not in text
