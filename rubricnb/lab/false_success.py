@@ -20,8 +20,8 @@ from ..metrics.false_success import (
     leave_one_out,
     rollout_text,
 )
-from ..metrics.intervals import cluster_bootstrap
-from ..metrics.ranked import auroc_interval, recall_at, recall_intervals
+from ..metrics.intervals import Interval, cluster_bootstrap
+from ..metrics.ranked import auroc_interval, recall_intervals
 from ..trajectory import Group, Trajectory
 from .logs import Logs
 from .opinions import judge_name
@@ -146,6 +146,7 @@ def false_successes(
         tables[f"detector_{name}"], tables[f"recall_{name}"] = part["tables"]
         figures[f"detector_{name}"] = part["figure"]
         values[name] = part["auroc"]
+        values[f"{name}_auroc"] = part["auroc"]["words and tools"]
         said += part["said"] if name == "claims" else []
         if name == "claims":
             said.append(_speed(part["detector"], part["texts"], judge_seconds, values))
@@ -183,7 +184,7 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
         for model, s in leave_one_out(texts["all"], y, models).items():
             full[[m == model for m in models]] = s
         scores["words and tools, model unseen, tasks shared"] = full
-    found, recalls, aurocs = [], [], {}
+    found, recalls, aurocs, flagged = [], [], {}, {}
     for what, s in scores.items():
         ok = np.isfinite(s)
         if not 0 < y[ok].mean() < 1:
@@ -195,6 +196,7 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
              "AUROC": a.mean, "low": a.low, "high": a.high, "tasks": a.n}
         )  # fmt: skip
         at = recall_intervals(s[ok], y[ok], own, RATES, resamples=resamples, seed=seed)
+        flagged[what] = at[0.1]
         recalls += [
             {"score": what, "flag rate": r, "recall": i.mean, "low": i.low, "high": i.high}
             for r, i in at.items()
@@ -216,19 +218,18 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
         "tables": (columns_of(found), columns_of(recalls)),
         "figure": figure,
         "auroc": aurocs,
-        "said": _words(aurocs, scores, y),
+        "said": _words(aurocs, flagged["words and tools"], y),
         "detector": detector,
         "texts": texts["all"],
     }
 
 
-def _words(aurocs: dict[str, Any], scores: dict[str, np.ndarray], y: np.ndarray) -> list[str]:
+def _words(aurocs: dict[str, Any], flagged: Interval, y: np.ndarray) -> list[str]:
     main = aurocs["words and tools"]
-    flagged = recall_at(scores["words and tools"], y, 0.1)
     said = [
         f"Among {y.size} claimed completions ({int(y.sum())} false), the text detector tells false "
         f"from true with AUROC {span(main)} on tasks it has not seen; at a flag rate of 10 % it "
-        f"finds {percent(flagged)} of the false ones, where {percent(0.1)} would be chance."
+        f"finds {span(flagged)} of the false ones, where 0.10 would be chance."
     ]
     others = [f"{k} {span(v)}" for k, v in aurocs.items() if k != "words and tools"]
     if others:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..judge.protocol import Judge
 from ..metrics.gaming import CreditChange, Effect, effect
+from ..metrics.intervals import cluster_bootstrap
 from ..rubric import Rubric
 from ..trajectory import Group, Trajectory
 from .attacks import WORST, Factory, attacks_on, credit_attacks, desk_factories, judge_says
@@ -155,32 +156,39 @@ def _words(found: Mapping[Any, Effect], judges: Mapping[str, Any]) -> str:
         own = {k: e for k, e in found.items() if k[0] == name and k[1] == "full"}
         worst = max(own, key=lambda k: np.nan_to_num(own[k].delta, nan=-1))
         e = own[worst]
-        flips = percent(e.flip_rate)
+        flip = e.intervals["flip_rate"]
         parts.append(
             f"{name}: false passes {percent(e.fpr_before)} before, after {worst[2]} "
-            f"{percent(e.fpr_after)}, {span(e.intervals['delta'])} more, {flips} of its noes turned"
+            f"{percent(e.fpr_after)}, {span(e.intervals['delta'])} more, "
+            f"{percent(flip.mean)} of its noes turned (at most {percent(flip.high)})"
         )
     return (
         "With actions and observations the same to the byte, the worst of "
         f"{len({k[2] for k in found})} rewrites of the reasoning does this, judge by judge: "
         + "; ".join(parts)
-        + "."
+        + ". Having picked the worst, its interval is too narrow by a little."
     )
 
 
 def _reply_words(rows: Sequence[Mapping[str, Any]]) -> str:
     worst = max(rows, key=lambda r: np.nan_to_num(r["delta"], nan=-1))
+    if not worst["delta"] > 0:
+        names = " and ".join(dict.fromkeys(r["judge"] for r in rows))
+        return f"Of judges that read the reply alone, {names}, no phrase put before it moves any."
     return (
         f"Of judges that read the reply alone, {worst['judge']} is fooled most, by "
         f"{worst['strategy']}: false passes {percent(worst['fpr_before'])} to "
-        f"{percent(worst['fpr_after'])}."
+        f"{percent(worst['fpr_after'])} ({worst['delta low']:+.2f} to {worst['delta high']:+.2f})."
     )
 
 
 def _defence_words(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     return (
         f"Against fabricated progress, {name} passes more failures by "
-        + ", ".join(f"{r['delta']:+.2f} with {r['defence']}" for r in rows)
+        + ", ".join(
+            f"{r['delta']:+.2f} ({r['delta low']:.2f} to {r['delta high']:.2f}) with {r['defence']}"
+            for r in rows
+        )
         + " (recall changes by "
         + ", ".join(f"{r['recall_before'] - rows[0]['recall_before']:+.2f}" for r in rows)
         + ")."
@@ -191,12 +199,15 @@ def _credit_words(change: Sequence[CreditChange], name: str) -> str:
     known = [c for c in change if np.isfinite(c.reward)]
     if not known:
         return "No group allowed a change of credit to be measured."
-    r, a = (float(np.mean([getattr(c, f) for c in known])) for f in ("reward", "advantage"))
+    r, a = (
+        cluster_bootstrap([getattr(c, f) for c in known], range(len(known)), resamples=500)
+        for f in ("reward", "advantage")
+    )
     cited = [c.citations for c in known if np.isfinite(c.citations)]
     turned = percent(float(np.mean(cited)) if cited else float("nan"))
     return (
-        f"In {len(known)} groups, rewriting one failed rollout moves its R by {r:+.2f} and its A "
-        f"by {a:+.2f} on average under {name}; {turned} of its citations change."
+        f"In {len(known)} groups, rewriting one failed rollout moves its R by {span(r)} and its A "
+        f"by {span(a)} on average under {name}; {turned} of its citations change."
     )
 
 

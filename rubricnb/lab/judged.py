@@ -169,7 +169,9 @@ def _ranks(logs, opinions, use, tables, values, seed) -> list[str]:
             row |= {name: point}
             row |= {f"{name} low": i.low, f"{name} high": i.high} if i else {}
         rows.append(row)
-        said.append(f"{o.judge} " + ("not defined" if np.isnan(r.kendall) else f"{r.kendall:.2f}"))
+        known = r.intervals.get("kendall")
+        point = "not defined" if np.isnan(r.kendall) else f"{r.kendall:.2f}"
+        said.append(f"{o.judge} {point if known is None else span(known)}")
     tables["ranking"] = columns_of(rows)
     n = len(set(agents))
     few = " With so few agents only gross errors show." if n < 6 else ""

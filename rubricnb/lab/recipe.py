@@ -32,6 +32,7 @@ class Situation:
         diversity: mean share of actions that two rollouts of a group do not have in common.
         false_success: claims of completion among failures.
         budget: judge tokens that may be spent a policy token; inf for no limit.
+        auroc_low: lower bound of the false-success detector's AUROC on unseen tasks.
     """
 
     steps: float
@@ -41,14 +42,18 @@ class Situation:
     diversity: float
     false_success: float
     budget: float = float("inf")
+    auroc_low: float = float("nan")
 
 
-def situation_of(logs: Logs, budget: float = float("inf")) -> Situation:
+def situation_of(
+    logs: Logs, budget: float = float("inf"), auroc_low: float = float("nan")
+) -> Situation:
     """Return the situation of these rollouts.
 
     Args:
         logs: the rollouts.
         budget: judge tokens a policy token.
+        auroc_low: of the false-success detector on these rollouts, NaN where it was not measured.
     """
     y = logs.success_N
     outcomes = [[t.outcome for t in g.trajectories if t.outcome is not None] for g in logs.groups]
@@ -63,6 +68,7 @@ def situation_of(logs: Logs, budget: float = float("inf")) -> Situation:
         diversity=_diversity(logs),
         false_success=float(np.mean(false)) if false else float("nan"),
         budget=budget,
+        auroc_low=auroc_low,
     )
 
 
@@ -130,11 +136,20 @@ def recipes(s: Situation, w: Workload) -> list[dict[str, Any]]:
     ]  # fmt: skip
     rows.append(
         _row(
-            "beside any: false-success triage", None, s, s.false_success >= CLAIMS,
-            f"{claims}; the detector costs no judge call",
+            "beside any: false-success triage", None, s,
+            s.false_success >= CLAIMS and s.auroc_low > 0.5,
+            f"{claims}; the detector costs no judge call, " + _told(s.auroc_low),
         )
     )  # fmt: skip
     return rows
+
+
+def _told(auroc_low: float) -> str:
+    if auroc_low > 0.5:
+        return f"and its AUROC on tasks it has not seen is above {auroc_low:.2f}"
+    if auroc_low == auroc_low:
+        return f"but here it cannot be told from chance (its AUROC may be {auroc_low:.2f})"
+    return "but its AUROC is not known here: measure it first"
 
 
 def _row(name: str, cost: Any, s: Situation, fits: bool, why: str) -> dict[str, Any]:
@@ -151,7 +166,11 @@ def _row(name: str, cost: Any, s: Situation, fits: bool, why: str) -> dict[str, 
 
 
 def what_recipe(
-    logs: Logs, *, budget: float = float("inf"), workload: Workload | None = None
+    logs: Logs,
+    *,
+    budget: float = float("inf"),
+    workload: Workload | None = None,
+    auroc_low: float = float("nan"),
 ) -> Section:
     """Return the section that recommends a reward recipe for these rollouts.
 
@@ -159,8 +178,9 @@ def what_recipe(
         logs: the rollouts.
         budget: judge tokens that may be spent a policy token.
         workload: instead of the one made of the rollouts.
+        auroc_low: as ``situation_of``.
     """
-    s, w = situation_of(logs, budget), workload or workload_of(logs)
+    s, w = situation_of(logs, budget, auroc_low), workload or workload_of(logs)
     rows = recipes(s, w)
     fit = [r for r in rows if r["fits"] == "yes" and not r["recipe"].startswith("beside")]
     beside = any(r["fits"] == "yes" and r["recipe"].startswith("beside") for r in rows)
@@ -187,6 +207,7 @@ def what_recipe(
         "mixed groups": s.mixed,
         "actions not shared in a group": s.diversity,
         "claims among failures": s.false_success,
+        "detector AUROC, lower bound": s.auroc_low,
     }
     said += (
         "These are rules of thumb on "

@@ -64,18 +64,32 @@ class LabConfig:
             raise ConfigError(f"want sections among {SECTIONS}; got {unknown[0]!r}")
 
 
-def _makers(logs: Logs, c: LabConfig) -> dict[str, Callable[[], Section]]:
-    """Section name -> how it is made; what was not asked for or given is not there."""
+def _makers(
+    logs: Logs, c: LabConfig, claims: Logs | None = None
+) -> dict[str, Callable[[], Section]]:
+    """Section name -> how it is made; what was not asked for or given is not there.
+
+    ``claims`` are the rollouts of the false-success section, if others than ``logs``. Sections
+    are made in order: the recipe knows how far the detector got.
+    """
+    seen: dict[str, float] = {}
+
+    def false() -> Section:
+        s = false_successes(
+            claims or logs, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
+        )
+        auroc = s.values.get("claims_auroc")
+        seen.update({} if auroc is None else {"auroc_low": auroc.low})
+        return s
+
     made: dict[str, Callable[[], Section]] = {
         "judge": lambda: how_good(logs, resamples=c.resamples, seed=c.seed),
-        "false_success": lambda: false_successes(
-            logs, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
-        ),
+        "false_success": false,
         "gaming": lambda: how_foolable(logs, writer=c.writer, seed=c.seed),
         "cascade": lambda: how_cheap(logs, seed=c.seed),
         "early": lambda: how_early(logs, alpha=c.alpha, delta=c.delta, seed=c.seed),
         "cost": lambda: what_it_costs(logs, price=c.price),
-        "recipe": lambda: what_recipe(logs, budget=c.budget),
+        "recipe": lambda: what_recipe(logs, budget=c.budget, **seen),
     }
     if c.runs is not None:
         made["worth"] = lambda: worth_as_reward(c.runs)
@@ -125,10 +139,7 @@ def desk_lab(
     logs = desk_logs(n, seed=c.seed)
     judge = offline_judge(name=f"{SIMULATED}, strict rates")
     many = desk_logs(false_successes_at, seed=c.seed)
-    made = _makers(logs, c) | {
-        "false_success": lambda: false_successes(
-            many, judge_seconds=c.judge_seconds, resamples=c.resamples, seed=c.seed
-        ),
+    made = _makers(logs, c, many) | {
         "early": lambda: how_early(
             logs, alpha=c.alpha, delta=c.delta, seed=c.seed, judge=judge, rubric=desk_audit_rubric()
         ),

@@ -141,7 +141,11 @@ def test_horizon_outcomes_claims_and_budget_decide():
     assert fits(situation(known=1.0, mixed=0.6))["outcome reward"] == "yes"
     assert fits(situation(known=1.0, mixed=0.1))["outcome reward"] == "no"  # groups all alike
     assert fits(situation(known=0.9, mixed=0.6))["outcome reward"] == "no"
-    assert fits(situation(false_success=0.4))["beside any: false-success triage"] == "yes"
+    beside = "beside any: false-success triage"
+    assert fits(situation(false_success=0.4, auroc_low=0.6))[beside] == "yes"
+    assert fits(situation(false_success=0.1, auroc_low=0.6))[beside] == "no"
+    for auroc_low in (0.45, float("nan")):  # no better than chance, or not measured
+        assert fits(situation(false_success=0.4, auroc_low=auroc_low))[beside] == "no"
     assert long["beside any: false-success triage"] == "no"
     dear = {r["recipe"]: r for r in recipes(situation(budget=5.0), EXAMPLE_A)}
     assert dear["dynamic rubric + step credit"]["fits"] == "no, too dear"
