@@ -1,7 +1,8 @@
 """How fast is DRACO's redistribution? Ratios within one run, so that the machine cancels out.
 
 Times 10,000 rollouts of 50 steps: steps to credit, and credit to the float32 token array, against
-(a) a plain Python loop over rollouts and (b) one read and one write of that token array.
+(a) a plain Python loop over rollouts and (b) one read and one write of that token array. Exit
+status 1 where a ratio is not what is wanted.
 
 Run: python benchmarks/redistribution.py [--rollouts 10000] [--steps 50] [--tokens 40]
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from time import perf_counter
 
@@ -90,6 +92,9 @@ if __name__ == "__main__":
     parser.add_argument("--rollouts", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--tokens", type=int, default=40, help="mean tokens a step")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=15)
     a = parser.parse_args()
-    print(json.dumps(measure(a.rollouts, a.steps, a.tokens, a.repeats), indent=2))
+    found = measure(a.rollouts, a.steps, a.tokens, a.repeats)
+    print(json.dumps(found, indent=2))
+    loop_ratio, copy_ratio = (found[k] for k in found if "want" in k)
+    sys.exit(int(loop_ratio < 10 or copy_ratio > 6))

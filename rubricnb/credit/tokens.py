@@ -32,7 +32,7 @@ def per_token(
     [[1.5, 1.5, 0.0, 0.75, 0.75, 0.75, 0.75, 0.0]]
     """
     credit = as_floats("credit_GS", credit_GS, (None, None))
-    step = np.asarray(step_GT)
+    step = np.ascontiguousarray(step_GT)
     check_shape("step_GT", step, (len(credit), None))
     G, S = credit.shape
     if step.size and (step.min() < 0 or step.max() > S):
@@ -53,9 +53,23 @@ def per_token(
 
 def _write_runs(table: NDArray, step: NDArray, out: NDArray) -> None:
     """Write each run of equal steps at once: half the time of an index a token."""
-    rows, T = step.shape
-    first = np.ones((rows, T), dtype=bool)
+    at = _run_starts(step)
+    values = table.reshape(-1)[at // step.shape[1] * table.shape[1] + step.reshape(-1)[at]]
+    out.reshape(-1)[:] = np.repeat(values, np.diff(at, append=step.size))
+
+
+def _run_starts(step: NDArray) -> NDArray[np.intp]:
+    """Flat positions at which a row begins or a step differs from the one before it.
+
+    They are few: eight flags are looked at together, as one word, and only words that hold any
+    are looked into.
+    """
+    size = step.size
+    flags = np.zeros(-(-size // 8) * 8, dtype=bool)
+    first = flags[:size].reshape(step.shape)
+    first[:, 0] = True
     np.not_equal(step[:, 1:], step[:, :-1], out=first[:, 1:])
-    at = np.flatnonzero(first)
-    row, column = np.divmod(at, T)
-    out.reshape(-1)[:] = np.repeat(table[row, step[row, column]], np.diff(at, append=rows * T))
+    packed = flags.view(np.uint64)
+    words = np.flatnonzero(packed != 0)
+    inside = np.flatnonzero(packed[words].view(np.bool_))
+    return words[inside >> 3] * 8 + (inside & 7)

@@ -69,6 +69,8 @@ def open_chat(
             f"want a chat model that transformers can open; got {name_or_path!s}: {e} "
             "(a folder or a name; offline, the model must be in the cache; GGUF needs gguf)"
         ) from e
+    if gguf_file:
+        _dequantised(model)
     fit_template(tokenizer, template, tools=tools, thinking=thinking)
     _separate_pad(tokenizer)
     model.config.pad_token_id = tokenizer.pad_token_id
@@ -142,6 +144,15 @@ def _reply_format(tokenizer: PreTrainedTokenizerBase, name: str, own: str | None
         pass
     finally:
         tokenizer.chat_template = used
+
+
+def _dequantised(model: torch.nn.Module) -> None:
+    """Take back the mark of quantisation: a GGUF file's weights were expanded on opening."""
+    model.is_quantized = False
+    model.hf_quantizer = None
+    for owner, name in ((model, "quantization_method"), (model.config, "quantization_config")):
+        if hasattr(owner, name):
+            delattr(owner, name)
 
 
 def _separate_pad(tokenizer: PreTrainedTokenizerBase) -> None:

