@@ -79,10 +79,12 @@ def start(profile: Profile, folder: str | Path, say: Say = lambda line: None) ->
     random.seed(child_seed(profile.training.seed, "python"))
     trainer, recorder, grader = trainer_of(profile, folder, say)
     checkpoint = _last_whole(folder / "trainer")
-    if checkpoint is not None:
-        recorder.back_to(checkpoint)
-        say(f"going on from step {checkpoint.name.split('-')[1]}")
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    done = 0 if checkpoint is None else recorder.back_to(checkpoint)
+    if done:
+        say(f"going on from step {done}")
+    # trl would take one step more where a checkpoint is of the last step already.
+    if done < profile.training.steps:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.is_main_process:
         _finish(folder, recorder, grader)
