@@ -92,7 +92,17 @@ def how_cheap(
     cut = split_clusters(cluster, (1, 1, 1), generator(seed, "cascade"))
     parts = tuple(known[c] for c in cut)
     made = {
-        r: cascade(tiers, logs.success_N, parts, risk=r, level=level, looks=looks) for r in risks
+        r: cascade(
+            tiers,
+            logs.success_N,
+            parts,
+            risk=r,
+            level=level,
+            looks=looks,
+            cluster_N=logs.task_N,
+            seed=seed,
+        )
+        for r in risks
     }
     tables = {"cascade": columns_of([_row(r, a, tiers) for r, a in made.items()])}
     from ..figures import lab as draw
@@ -121,7 +131,7 @@ def _row(risk: float, a: Audited, tiers: Sequence[Tier]) -> dict[str, Any]:
     return {
         "risk": risk,
         "certified": "yes" if a.certified else "no",
-        "accepted in the audit": a.bound.n,
+        "tasks with an accepted rollout in the audit": a.bound.n,
         "error": a.bound.mean,
         "upper bound": a.bound.high if a.bound.n else None,
         "answered below the top": a.coverage,
@@ -152,6 +162,6 @@ def _words(made: dict[float, Audited], tiers: Sequence[Tier], n: int, level: flo
         said += " Not claimed: " + "; ".join(f"{percent(r)} ({a.why})" for r, a in bad) + "."
     least = next(k for k in range(1, 10_000) if clopper_pearson(0, k, side="upper").high <= 0.05)
     return said.strip() + (
-        f" For 5 % at least {least} accepted rollouts without an error are needed; rollouts of "
-        "one task are not independent, so more is safer."
+        f" The audit counts one accepted rollout a task, as those of one task are not "
+        f"independent; for 5 % at least {least} tasks without an error are needed."
     )

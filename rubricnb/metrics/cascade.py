@@ -159,6 +159,8 @@ def cascade(
     risk: float = 0.05,
     level: float = 0.95,
     looks: int = 1,
+    cluster_N: Sequence[object] | None = None,
+    seed: int = 0,
 ) -> Audited:
     """Return what a cascade saves, and whether its risk can be certified.
 
@@ -173,6 +175,10 @@ def cascade(
         risk: largest error share among accepted items, in (0, 1).
         level: of the certificate.
         looks: how many thresholds the audit may try, >= 1.
+        cluster_N: (N,) tasks. The audit then counts one accepted item a task, drawn at random:
+            those are independent where tasks are, and the certificate is for an accepted item
+            of a new task. None: every item counts, as if they were independent.
+        seed: of that draw.
     Raises:
         CreditError: for fewer than two tiers, parts that overlap, or unknown labels.
     Reference: cascades of judges with correctness heads, arXiv 2607.27984; its features are not
@@ -201,8 +207,8 @@ def cascade(
         tried += 1
         at = route([_rows(t, audit) for t in tiers], [c[audit] for c in confidence], found)
         taken = at < len(tiers) - 1
-        wrong = _answers(tiers, audit, at)[taken] != y[audit][taken]
-        bound = clopper_pearson(int(wrong.sum()), int(taken.sum()), level=strict, side="upper")
+        wrong = (_answers(tiers, audit, at) != y[audit])[_counted(taken, audit, cluster_N, seed)]
+        bound = clopper_pearson(int(wrong.sum()), wrong.size, level=strict, side="upper")
         if taken.any() and bound.high <= risk:
             return _audited(tiers, confidence, y, audit, found, bound, tried, "")
     why = (
@@ -211,6 +217,15 @@ def cascade(
         else f"the audit bounds the error by {bound.high:.1%}, above {risk:.1%}"
     )
     return _audited(tiers, confidence, y, audit, taus, bound, tried, why)
+
+
+def _counted(taken, audit, cluster_N, seed) -> NDArray[np.intp]:
+    """Which accepted audit items the certificate counts: all, or one a cluster."""
+    rows = np.flatnonzero(taken)
+    if cluster_N is None:
+        return rows
+    rows = np.random.default_rng(seed).permutation(rows)
+    return np.array(sorted({cluster_N[audit[i]]: i for i in rows}.values()), dtype=np.intp)
 
 
 def _rows(tier: Tier, rows: NDArray[np.intp]) -> Tier:

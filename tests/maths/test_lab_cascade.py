@@ -61,6 +61,27 @@ def test_certificates_are_rarely_wrong(looks):
     assert clopper_pearson(false, runs, level=0.999).low <= 0.05
 
 
+@pytest.mark.parametrize("by_task", [False, True])
+def test_certificates_over_tasks_hold_where_rollouts_of_a_task_fail_together(by_task):
+    """Sixteen rollouts a task share their luck: counted singly, certificates are often wrong."""
+    rng = np.random.default_rng(6)
+    runs, false = 120, 0
+    for _ in range(runs):
+        tiers, y = two_tiers(rng, 90, known=1.0, easy=0.94, hard=0.94, told=False)
+        # The true error is 6 %; the risk is 5 %, so that any certificate is false.
+        tiers = [Tier(t.name, t.answer_N.repeat(16), t.features_NF.repeat(16, axis=0), t.cost)
+                 for t in tiers]  # fmt: skip
+        tasks = np.arange(90).repeat(16)
+        parts = tuple(np.array_split(np.arange(1440), 3))
+        a = cascade(tiers, y.repeat(16), parts, risk=0.05, cluster_N=tasks if by_task else None)
+        false += a.certified
+    found = clopper_pearson(false, runs, level=0.999)
+    if by_task:
+        assert found.low <= 0.05
+    else:
+        assert found.low > 0.05  # what counting tasks protects from
+
+
 def test_no_answer_goes_up():
     tiers, y = two_tiers(np.random.default_rng(4), 900)
     gone = tiers[0].answer_N.copy()
