@@ -110,16 +110,18 @@ def as_text(made, launch: list[str]) -> str:
             "tokens a rollout, at most": f"{p.rollouts.prompt:,} of prompt, "
             f"{p.rollouts.response:,} after it",
             "evaluation": f"{r['of an evaluation']:,} rollouts at each of "
-            f"{list(p.training.evaluate_at)}",
+            f"{list(p.training.evaluate_at)}"
+            if p.evaluation
+            else "none in the profile",
         }
     )
     lines += ["", "Judge calls (without retries)"]
     lines += _rows({k: f"{v:,}" for k, v in c.items()})
     lines += ["", "Tokens (from the lengths that the profile assumes)"]
     lines += _rows({k: _millions(v) for k, v in made.tokens.items()})
-    lines += ["", "Memory, GB (from the dimensions in the profile; before sharding)"]
+    lines += ["", f"Memory, GB (dimensions from {made.shape_from}; before sharding)"]
     lines += _rows(
-        {k: "unknown: policy.shape lacks the dimensions" if v is None else f"{v:,.2f}"
+        {k: "unknown: no policy.shape, no config.json here" if v is None else f"{v:,.2f}"
          for k, v in made.memory.items()}
     )  # fmt: skip
     if p.hardware.gpus:

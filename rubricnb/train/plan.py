@@ -18,6 +18,7 @@ from ..rubric import Criterion, Rubric
 from .arms import Arm, arm
 from .needs import Need, needs_of
 from .profile import Profile, Shape
+from .shapes import shape_of
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 GB = 1e9
@@ -46,6 +47,7 @@ class Plan:
         memory: gigabytes by part; None where a dimension is unknown.
         dollars: of the judge, None without a price; and where the price is from.
         needs: what is there and what is missing on this machine.
+        shape_from: where the policy's dimensions are from.
     """
 
     profile: Profile
@@ -55,6 +57,7 @@ class Plan:
     memory: dict[str, float | None]
     dollars: dict[str, Any]
     needs: tuple[Need, ...]
+    shape_from: str = "the profile"
 
     @property
     def missing(self) -> tuple[Need, ...]:
@@ -67,6 +70,7 @@ class Plan:
         return {
             "profile": self.profile.to_json(),
             **out,
+            "shape_from": self.shape_from,
             "needs": [asdict(n) for n in self.needs],
             "ready": not self.missing,
         }
@@ -91,14 +95,16 @@ def plan(profile: Profile, prices: PriceTable | None = None) -> Plan:
     used = arm(profile.arm)
     rollouts = _rollouts(profile)
     parts = _judging(profile, used)
+    shape, source = shape_of(profile)
     return Plan(
         profile,
         rollouts,
         _calls(profile, used, rollouts),
         _tokens(profile, rollouts, parts),
-        _memory(profile),
+        _memory(profile, shape),
         _dollars(profile, parts, prices or load_prices()),
         needs_of(profile, judged=used.reward == "rubric"),
+        source,
     )
 
 
@@ -192,9 +198,8 @@ def _dollars(p: Profile, parts: dict[str, JudgingCost], table: PriceTable) -> di
     return {"judge": round(sum(by_phase.values()), 2), "prices": price.table, **by_phase}
 
 
-def _memory(p: Profile) -> dict[str, float | None]:
+def _memory(p: Profile, shape: Shape | None) -> dict[str, float | None]:
     """Gigabytes of one training process's parts, unsharded, and of one rollout's KV cache."""
-    shape = p.policy.shape
     if shape is None:
         return {"weights": None}
     size = BYTES[p.policy.dtype]

