@@ -52,6 +52,7 @@ from . import (  # noqa: E402
     lab,  # noqa: F401
     report,  # noqa: F401
     reproduce,  # noqa: F401
+    rubric_models,  # noqa: F401
     serve,  # noqa: F401
     static_rubric,  # noqa: F401
     study,  # noqa: F401

@@ -68,6 +68,15 @@ ARMS: Mapping[str, Arm] = {
         Arm("trca_judged", reward="outcome", rule="trca", evidence="judged_operators"),
         Arm("triage_blind", rule="triage", rule_options=_BLIND_TRIAGE, evidence="roles"),
         Arm("trca_blind", rule="trca", rule_options={"base": "none"}, evidence="operators"),
+        # A rubric model that is trained beside the policy, its ablations, and an opaque process
+        # reward in its place. All learn from the world's outcome.
+        *(
+            Arm(name, reward="outcome", rule="arco", evidence=name)
+            for name in (
+                *("arco", "arco_frozen", "arco_no_rubric", "arco_no_adaptive", "arco_no_prefix"),
+                *("arco_k1", "arco_k2", "arco_k4", "agentprm"),
+            )
+        ),
     )
 }
 

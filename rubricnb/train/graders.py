@@ -24,6 +24,7 @@ from ..worlds.closing_judge import closing_judge
 from ..worlds.desk_judge import LENIENT_NAME, NAME, offline_judge
 from ..worlds.desk_noise import LENIENT, STRICT, JudgeNoise
 from ..worlds.desk_operators import desk_operators
+from .arco import VARIANTS, Arco, open_arco
 from .arms import Arm
 from .credit_trainer import Grade
 
@@ -53,6 +54,7 @@ class ArmGrader:
     ledger: Ledger = field(default_factory=Ledger)
     _task_rubrics: dict = field(default_factory=dict)
     _items: dict = field(default_factory=dict)
+    _arco: Arco | None = None
 
     def __post_init__(self) -> None:
         if self.noise is None:
@@ -117,6 +119,15 @@ class ArmGrader:
         made = operators(groups, self._judge, self._config, memory=self._items)
         return [o.batch(tokens=len, outcome=seen) for o in made]
 
+    def arco(self, groups: Sequence[Group]) -> Sequence[Grade]:
+        """ARCO: scores of a rubric model, which then learns from these groups' outcomes."""
+        return self._rubric_model()(groups)
+
+    def _rubric_model(self) -> Arco:
+        if self._arco is None:
+            self._arco = open_arco(self.arm.evidence, self.seed)
+        return self._arco
+
     def _coin(self, rollout: str) -> int:
         return child_seed(self.seed, "random reward", rollout) & 1
 
@@ -124,17 +135,23 @@ class ArmGrader:
         """What was asked since the last call of this, by phase, as JSON types."""
         told = {k: b.to_json() for k, b in self.ledger.by("phase").items()}
         self.ledger.entries.clear()
+        if self._arco is not None:
+            told["rubric_model"] = dict(self._arco.told)
         return told
 
     def memory(self) -> list[Any]:
         """The task rubrics and items known so far, as JSON types: what a checkpoint has to keep."""
         rows = [[*key, to_json(value)] for key, value in self._task_rubrics.items()]
         items = [[*key, {"items": [asdict(i) for i in v]}] for key, v in self._items.items()]
-        return rows + items
+        model = [] if self._arco is None else [["", "", {"arco": self._arco.state()}]]
+        return rows + items + model
 
     def recall(self, memory: Sequence[Any]) -> None:
         """Take back what ``memory`` returned, so that no known task rubric is asked for again."""
         for task, prompt, value in memory:
+            if "arco" in value:
+                self._rubric_model().restore(value["arco"])
+                continue
             if "items" in value:
                 self._items[task, prompt] = tuple(Item(**i) for i in value["items"])
                 continue
@@ -163,6 +180,7 @@ EVIDENCE: Mapping[str, Callable[[ArmGrader, Sequence[Group]], Sequence[Grade]]] 
     "roles": ArmGrader.roles,
     "operators": ArmGrader.operators,
     "judged_operators": ArmGrader.judged_operators,
+    **dict.fromkeys(VARIANTS, ArmGrader.arco),
 }
 
 VIEWS = ("full", "closing")  # what the offline judge sees of a rollout

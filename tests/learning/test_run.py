@@ -52,6 +52,8 @@ def test_the_arms_have_names():
         *("outcome", "random", "static", "static_credit", "dynamic", "draco"),
         *("draco_self_k3", "draco_self_k1"),
         *("triage", "trca", "triage_blind", "trca_blind", "trca_judged"),
+        *("arco", "arco_frozen", "arco_no_rubric", "arco_no_adaptive", "arco_no_prefix"),
+        *("arco_k1", "arco_k2", "arco_k4", "agentprm"),
     }
     with pytest.raises(ConfigError, match="'dracula'"):
         arm("dracula")
