@@ -192,15 +192,17 @@ def same(folder: Path, other: Path, steps: tuple[int, ...]) -> None:
         assert all(np.array_equal(a[k], b[k]) for k in a)
 
 
-@pytest.mark.parametrize(("kills", "steps"), [(3, 5), pytest.param(20, 24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "steps"), [(3, 5), pytest.param(20, 60, marks=pytest.mark.slow)])
 @pytest.mark.timeout(1800)
 def test_a_training_killed_at_random_points_ends_like_the_unbroken_one(kills, steps, tmp_path):
     """SIGKILL while starting, rolling out, judging, learning, saving, evaluating: as it falls."""
     settings = {**SMALL, "steps": steps, "checkpoints": [steps - 1, steps]}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     began = time.monotonic()
-    assert start(whole, settings).wait(600) == 0
-    lasts = time.monotonic() - began
+    process = start(whole, settings)
+    saved(whole, 0, process)
+    lasts = time.monotonic() - began  # to the end of the first step
+    assert process.wait(600) == 0
     rng = np.random.default_rng(kills)
     done = 0
     for number in range(kills):
@@ -210,10 +212,7 @@ def test_a_training_killed_at_random_points_ends_like_the_unbroken_one(kills, st
             wait(process, rng.uniform(0, lasts))
         else:  # some moments after a step was saved; at the end, while it is being evaluated
             before = steps - 1 if last else len(rows(broken))
-            limit = time.monotonic() + 300
-            while len(rows(broken)) <= before and process.poll() is None:
-                assert time.monotonic() < limit
-                time.sleep(0.01)
+            saved(broken, before, process)
             wait(process, rng.uniform(0, 0.5))
         done += process.poll() is None
         process.send_signal(signal.SIGKILL)
@@ -224,6 +223,14 @@ def test_a_training_killed_at_random_points_ends_like_the_unbroken_one(kills, st
     assert start(broken, settings).wait(600) == 0
     same(broken, whole, (steps - 1, steps))
     print(f"killed {done} times of {kills}; {len(rows(broken))} steps")
+
+
+def saved(folder: Path, more_than: int, process: subprocess.Popen) -> None:
+    """Return once more steps are saved, or the process is over."""
+    limit = time.monotonic() + 300
+    while len(rows(folder)) <= more_than and process.poll() is None:
+        assert time.monotonic() < limit
+        time.sleep(0.01)
 
 
 def wait(process: subprocess.Popen, seconds: float) -> None:
