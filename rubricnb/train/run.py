@@ -2,6 +2,9 @@
 
 Every step is checkpointed by trl; a killed training goes on from its last whole checkpoint and
 ends with the parameters and rows of an unbroken one. Nothing here computes an advantage.
+
+Under ``torchrun`` the processes share the batch of a step, and the main one alone writes the
+folder and evaluates.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import PeftModel
 from transformers import TrainerCallback
@@ -85,9 +89,12 @@ def train_arm(
     model, words = open_policy(policy)
     head = {"arm": arm_name, "policy": policy, "seed": seed}
     if plan is None:
-        _evaluate([(0, model)], words, told, head, folder)
+        if _main():
+            _evaluate([(0, model)], words, told, head, folder)
         return {"global_step": 0}
     trained = _train(policy, plan, seed, told, folder)
+    if not _main():
+        return {"global_step": trained}
     adapters = {n: folder / "adapters" / f"step-{n}" for n in told.checkpoints}
     _evaluate(_with_adapters(policy, adapters), words, told, head, folder)
     return _done(folder, trained)
@@ -110,9 +117,14 @@ def train_condition(
     return train_arm(policy, arm, seed, folder, rest)
 
 
+def _main() -> bool:
+    """Whether this process writes: the only one, or the first of torchrun's."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _done(folder: Path, step: int) -> dict[str, Any]:
     """Remove what only an unfinished training needs."""
-    for name in ("trainer", "groups"):
+    for name in ("trainer", "groups") if _main() else ():
         shutil.rmtree(folder / name, ignore_errors=True)
     return {"global_step": step}
 
@@ -135,7 +147,8 @@ def _same(path: Path, config: dict[str, Any]) -> None:
                 f"{path}: want the configuration that this training began with; got another "
                 f"{', '.join(differ)} (choose another folder, or remove this one)"
             )
-    path.write_text(text, encoding="utf-8")
+    elif _main():
+        _write(path, [text])
 
 
 def static_rubric(policy: torch.nn.Module, words: Words, plan: Arm, folder: Path) -> Rubric:
@@ -154,7 +167,8 @@ def static_rubric(policy: torch.nn.Module, words: Words, plan: Arm, folder: Path
     judge = offline_judge(style=plan.style)
     rubric, rows = select_static(groups, judge)
     source = f"{len(made)} rollouts of the untrained policy"
-    save_static(folder / "static_rubric.json", rows, Limits(), source, judge.name)
+    if _main():
+        save_static(folder / "static_rubric.json", rows, Limits(), source, judge.name)
     return rubric
 
 
@@ -217,11 +231,16 @@ class _Recorder(TrainerCallback):
             self.pending = {}
 
     def on_save(self, args, state, control, model=None, **kwargs):
+        # Each process knows the rubrics of its own tasks. Who has gathered them knows, too, that
+        # every process has saved its part of the checkpoint.
+        known = {json.dumps(row): None for row in gather_object(self.grader.memory())}
+        if not state.is_world_process_zero:
+            return
         if state.global_step in self.settings.checkpoints:
             model.save_pretrained(self.folder / "adapters" / f"step-{state.global_step}")
         _write(self.folder / "train.jsonl", (json.dumps(r) + "\n" for r in self.rows))
         checkpoint = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (checkpoint / "task_rubrics.json").write_text(json.dumps(self.grader.memory()))
+        (checkpoint / "task_rubrics.json").write_text(f"[{', '.join(known)}]")
         # Written last: a checkpoint without it was cut short and is not continued from.
         (checkpoint / "whole").touch()
 
@@ -247,7 +266,7 @@ def _last_whole(trainer: Path) -> Path | None:
     found = sorted(trainer.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
     whole = [p for p in found if (p / "whole").exists()]
     for p in found:
-        if p not in whole:
+        if p not in whole and _main():
             shutil.rmtree(p)
     return whole[-1] if whole else None
 
@@ -281,7 +300,8 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
         if done < settings.steps:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
             done = trainer.state.global_step
-    _finish(folder, recorder, grader)
+    if _main():
+        _finish(folder, recorder, grader)
     return done
 
 
@@ -295,7 +315,8 @@ def _finish(folder: Path, recorder: _Recorder, grader: ArmGrader) -> None:
     os.replace(part, folder / "groups.jsonl.gz")
     record = grader.record()
     if record is not None:
-        record["phases"] = summed(r["judge"] for r in recorder.rows)
+        record["phases"] = phases = summed(r["judge"] for r in recorder.rows)
+        record |= summed({"total": bill} for bill in phases.values())
         _write(folder / "judge.json", [json.dumps(record, indent=1, sort_keys=True) + "\n"])
 
 

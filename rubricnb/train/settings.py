@@ -5,6 +5,7 @@ Every departure is listed here, in ``DEPARTURES``, and copied into each run's co
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -107,13 +108,23 @@ def lora() -> LoraConfig:
 
 
 def grpo_config(settings: Settings, seed: int, folder: Path) -> GRPOConfig:
-    """trl's configuration: one generation batch is one optimizer step, on the CPU in float32."""
+    """trl's configuration: one generation batch is one optimizer step, on the CPU in float32.
+
+    Raises:
+        ConfigError: torchrun's processes cannot share a step's rollouts evenly.
+    """
+    batch, processes = settings.groups * settings.group_size, int(os.environ.get("WORLD_SIZE", "1"))
+    if batch % processes:
+        raise ConfigError(
+            f"want as many rollouts in each of {processes} processes; got {batch} in all "
+            "(groups x group_size)"
+        )
     return GRPOConfig(
         output_dir=str(folder),
         seed=seed,
         data_seed=seed,
         max_steps=settings.steps,
-        per_device_train_batch_size=settings.groups * settings.group_size,
+        per_device_train_batch_size=batch // processes,
         num_generations=settings.group_size,
         max_completion_length=4096,  # the rollouts set their own limit
         learning_rate=settings.lr,

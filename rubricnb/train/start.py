@@ -154,9 +154,7 @@ class _Full(_Recorder):
             self.say(f"step {state.global_step} of {self.steps}: {said}")
 
     def on_save(self, args, state, control, model=None, **kwargs):
-        if not state.is_world_process_zero:
-            return
-        if state.global_step in self.wanted:
+        if state.is_world_process_zero and state.global_step in self.wanted:
             there = self.folder / "adapters" / f"step-{state.global_step}"
             there.mkdir(parents=True, exist_ok=True)
             made = Path(args.output_dir) / f"checkpoint-{state.global_step}"

@@ -19,7 +19,7 @@ from rubricnb.train.arms import ARMS, arm
 from rubricnb.train.evaluate import evaluate, tasks_of
 from rubricnb.train.graders import ArmGrader
 from rubricnb.train.run import train_arm
-from rubricnb.train.settings import Settings
+from rubricnb.train.settings import Settings, grpo_config
 from rubricnb.trajectory import Group
 from rubricnb.worlds import NOISY, OrdersDesk, as_task, as_trajectory, demonstrate
 
@@ -118,6 +118,7 @@ def test_evaluation_luck_is_the_policy_s_own_business_only():
     assert [r["run"] for r in a[:2]] == [0, 1]
 
 
+ROOT = Path(__file__).resolve().parents[2]
 COMMAND = """
 import json, sys, warnings
 warnings.filterwarnings("ignore")
@@ -126,15 +127,21 @@ train_arm("main", "draco", 0, sys.argv[1], json.loads(sys.argv[2]))
 """
 
 
-def start(folder: Path, settings: dict) -> subprocess.Popen:
-    root = Path(__file__).resolve().parents[2]
+def start(folder: Path, settings: dict, processes: int = 1) -> subprocess.Popen:
+    """A training in a session of its own, so that all of its processes can be killed at once."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    script = folder.parent / "train.py"
+    script.write_text(COMMAND)
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(folder), json.dumps(settings)],
-        cwd=root,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        [sys.executable, *(torchrun if processes > 1 else []),
+         str(script), str(folder), json.dumps(settings)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
+             "ACCELERATE_USE_CPU": "1"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-    )
+        start_new_session=True,
+    )  # fmt: skip
 
 
 def rows(folder: Path) -> list[dict]:
@@ -236,3 +243,42 @@ def saved(folder: Path, more_than: int, process: subprocess.Popen) -> None:
 def wait(process: subprocess.Popen, seconds: float) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
+
+
+def test_two_processes_killed_and_begun_again_write_what_one_writes(tmp_path):
+    """Groups of four over processes of six rollouts: the second group lies on both."""
+    settings = {**SMALL, "steps": 3, "group_size": 4, "checkpoints": [2, 3]}
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert start(one, settings).wait(300) == 0
+    killed = start(two, settings, processes=2)
+    limit = time.monotonic() + 200
+    while not rows(two):
+        assert killed.poll() is None
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    assert len(rows(two)) < 3
+    assert start(two, settings, processes=2).wait(300) == 0
+    assert sorted(p.relative_to(two) for p in two.rglob("*")) == sorted(
+        p.relative_to(one) for p in one.rglob("*")
+    )
+    assert (two / "groups.jsonl.gz").read_bytes() == (one / "groups.jsonl.gz").read_bytes()
+    assert (two / "eval.jsonl").read_text() == (one / "eval.jsonl").read_text()
+    bills = [json.loads((f / "judge.json").read_text()) for f in (one, two)]
+    assert bills[0] == bills[1]  # the offline judge takes no time
+    assert bills[0]["total"]["calls"] == sum(b["calls"] for b in bills[0]["phases"].values()) > 0
+    for a, b in zip(rows(one), rows(two), strict=True):
+        assert a.keys() == b.keys()
+        for name in ("judge", "reward", "success", "turns"):
+            assert a[name] == b[name]
+        assert b["loss"] == pytest.approx(a["loss"], abs=1e-6)
+    # Adam divides what is almost no gradient by almost nothing: not the 2e-5 of plain steps.
+    a, b = (load_file(f / "adapters" / "step-3" / "adapter_model.safetensors") for f in (one, two))
+    assert max(float(np.abs(a[k] - b[k]).max()) for k in a) < 2e-4
+
+
+def test_processes_share_a_step_s_rollouts_evenly(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ConfigError, match="got 9 in all"):
+        grpo_config(Settings.of(SMALL), 0, tmp_path)
