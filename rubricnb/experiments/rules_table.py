@@ -26,7 +26,17 @@ RULE_ARMS: Mapping[str, str] = {
 }
 # Trained for this table: the arms of ``train_all(profile, study=RULE_STUDY)``.
 RULE_STUDY: Mapping[str, tuple[str, ...]] = {
-    "main": ("base", "outcome", "dynamic", "draco", "triage", "triage_blind", "trca", "trca_blind")
+    "main": (
+        "base",
+        "outcome",
+        "dynamic",
+        "draco",
+        "triage",
+        "triage_blind",
+        "trca",
+        "trca_blind",
+        "arco",
+    )
 }
 RULE_PAIRS = (
     ("draco", "dynamic", "DRACO over GRPO, judged rubrics"),
@@ -40,6 +50,7 @@ SEES = {
     "trca": "the world's verdict, and rules of the bundled world",
     "trca_judged": "the world's verdict, and what a judge sees each step set off",
     "trca_blind": "rules of the bundled world",
+    "arco": "the world's verdict, and a rubric model that learns from it",
     "dynamic": "a judge's verdicts",
     "draco": "a judge's verdicts and citations",
     "triage_blind": "a judge's verdicts, and its role of each step",
