@@ -130,7 +130,7 @@ def desk_lab(
     Args:
         n: rollouts of all sections but one.
         config: settings; a labelling sheet belongs to other logs and is ignored.
-        false_successes_at: rollouts of the false-success section.
+        false_successes_at: rollouts of the false-success section, or ``n`` where that is more.
         say: told each section's name and time.
     """
     from ..worlds import offline_judge
@@ -138,7 +138,7 @@ def desk_lab(
     c = config or LabConfig()
     logs = desk_logs(n, seed=c.seed)
     judge = offline_judge(name=f"{SIMULATED}, strict rates")
-    many = desk_logs(false_successes_at, seed=c.seed)
+    many = desk_logs(max(n, false_successes_at), seed=c.seed)
     made = _makers(logs, c, many) | {
         "early": lambda: how_early(
             logs, alpha=c.alpha, delta=c.delta, seed=c.seed, judge=judge, rubric=desk_audit_rubric()

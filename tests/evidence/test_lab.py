@@ -140,3 +140,20 @@ def test_a_file_that_the_bundled_judge_graded_says_so_too(tmp_path):
     marked = check_named(sections, tmp_path / "out")
     for stem in ("judge_quality", "cost_ledger", "false_success_detector_claims"):
         assert any(m.startswith(stem) for m in marked), (stem, marked)
+
+
+@pytest.mark.slow
+def test_the_detector_at_ten_thousand_rollouts_of_the_desk():
+    """Task words separate where tasks are shared; on new tasks the desk's closings say little."""
+    config = LabConfig(resamples=200, only=("false_success",), judge_seconds=1.0)
+    (section,) = desk_lab(10_000, config)
+    table = section.tables["detector_claims"]
+    rows = {w: i for i, w in enumerate(table["score"])}
+    assert table["rollouts"][0] > 8000
+    unseen, shared = (
+        rows[k] for k in ("words and tools", "words and tools, model unseen, tasks shared")
+    )
+    assert table["high"][unseen] - table["low"][unseen] < 0.1
+    assert table["low"][shared] > table["high"][unseen] + 0.2
+    assert table["AUROC"][rows["last message only"]] == pytest.approx(0.5, abs=0.02)
+    assert section.values["latency_ratio"] > 1000
