@@ -11,6 +11,7 @@ the sampled tokens a second and the peak memory.
 from __future__ import annotations
 
 import json
+import os
 import time
 import warnings
 from collections.abc import Mapping
@@ -49,6 +50,28 @@ def device_found() -> dict[str, Any]:
         return {**found, "memory_gib": round(int(pages.split()[0]) / 2**20, 1)}
     except (OSError, IndexError):
         return {**found, "memory_gib": None}
+
+
+# Memory of the device in GiB, at least -> the chat policy that trains on it with an adapter.
+POLICIES = {
+    "cuda": ((80, "up to 8B"), (24, "1.7B to 4B"), (8, "up to 0.6B"), (0, "135M")),
+    "cpu": ((16, "up to 360M"), (4, "135M"), (0, "none")),
+}
+TRAINING_GIB = 1.5  # what one training of the bundled policy may take
+
+
+def fitting(found: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
+    """Return how a machine of ``device_found`` is used: trainings at a time, and a chat policy.
+
+    >>> fitting({"device": "cuda", "memory_gib": 79.2})["policy"]
+    '1.7B to 4B'
+    """
+    memory = found["memory_gib"]
+    sizes = POLICIES[found["device"]]
+    policy = next(name for least, name in sizes if (memory or 0) >= least)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    host = memory if found["device"] == "cpu" and memory is not None else cores * TRAINING_GIB
+    return {"workers": max(1, min(most, cores, int(host / TRAINING_GIB))), "policy": policy}
 
 
 def chat_config(
