@@ -106,7 +106,6 @@ def as_text(made, launch: list[str]) -> str:
             f"{p.rollouts.group_size})",
             "steps": f"{r['steps']} ({r['epochs']:.3g} epochs of {r['batches an epoch']} batches)",
             "rollouts in all": f"{r['in all']:,}",
-            "turns, at most": f"{p.world.max_turns}",
             "tokens a rollout, at most": f"{p.rollouts.prompt:,} of prompt, "
             f"{p.rollouts.response:,} after it",
             "evaluation": f"{r['of an evaluation']:,} rollouts at each of "
@@ -115,6 +114,9 @@ def as_text(made, launch: list[str]) -> str:
             else "none in the profile",
         }
     )
+    for w in (p.world, *p.evaluation):
+        told = " ".join(x for x in (f"{w.max_turns} turns at most.", w.agent, w.serving) if x)
+        lines += _rows({f"{w.name} {w.split}": told})
     lines += ["", "Judge calls (without retries)"]
     lines += _rows({k: f"{v:,}" for k, v in c.items()})
     lines += ["", "Tokens (from the lengths that the profile assumes)"]

@@ -72,7 +72,10 @@ class Policy(_Part):
 
 
 class WorldUse(_Part):
-    """A world, its split and the limits in it. ``tasks`` is the number of tasks of the split."""
+    """A world, its split and the limits in it. ``tasks`` is the number of tasks of the split.
+
+    ``agent`` and ``serving`` say in words what the policy must be prompted and served with.
+    """
 
     name: str
     split: str
@@ -80,6 +83,7 @@ class WorldUse(_Part):
     max_turns: int = Field(ge=1)
     options: dict[str, Any] = {}
     agent: str = ""
+    serving: str = ""
 
 
 class Rollouts(_Part):

@@ -49,6 +49,7 @@ from .run import _finish, _last_whole, _Recorder, _Rollouts, _Trainer
 FREE = (
     "about", "choices", "assumed", "evaluation", "runs", "training.report_to", "judge.key",
     "judge.concurrency", "rollouts.threads", "policy.shape", "world.agent",
+    "world.serving",
 )  # fmt: skip
 Say = Callable[[str], None]
 
