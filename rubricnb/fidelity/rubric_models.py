@@ -6,6 +6,12 @@ Four questions, answered on rollouts whose steps have a true advantage A* (see `
     shuffled    what is lost when steps are scored under each other's criteria
     fit         how far the scores of a rollout are from summing to its outcome
     truth       correlation of step scores with A*, beside R / T, an even split of the outcome
+
+R / T knows how the rollout ended; a step's score is given before its answer is seen, and A* holds
+the luck of that answer. Measured for the bundled model (64 rollouts of dev, 465 steps, 12 roll-ins
+a state): the text is bound to its action (100 % against 25 % by chance) and shuffling it spoils the
+fit (mean squared error of the sum .29, shuffled .46; .26 and .34 after ten updates), but the scores
+do not find the deciding step: Pearson .06 with A*, R / T .23, the annotating rules themselves .15.
 """
 
 from __future__ import annotations

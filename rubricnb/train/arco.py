@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import torch
 from ..credit import CreditBatch
 from ..errors import ConfigError
 from ..policy.rubric_files import SMALL, open_rubric, small_config
-from ..policy.rubric_model import RubricModel
+from ..policy.rubric_model import RubricConfig, RubricModel
 from ..policy.step_view import StepView, step_views
 from ..seeds import generator
 from ..trajectory import Group
@@ -238,6 +239,9 @@ def open_arco(variant: str, seed: int = 0, *, model: str = SMALL, **options: Any
         opened = warmed(small_config(**told.config), opaque=told.opaque)
         numbers = {**_SMALL_LEARNING, **told.learning}
     else:
-        opened, numbers = open_rubric(model), told.learning
+        # A folder keeps the configuration that it was warmed up with.
+        whole = (Path(model) / "rubric.json").is_file()
+        opened = open_rubric(model, None if whole else RubricConfig(**told.config), seed)
+        numbers = told.learning
         opened.keep_reference()
     return Arco(opened, None if told.frozen else RubricLearning(**numbers), seed, **options)
