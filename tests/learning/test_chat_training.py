@@ -90,6 +90,7 @@ def test_one_step_of_smollm2_with_step_credit(tmp_path, on):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 @pytest.mark.parametrize("on", ["cpu", CUDA], indirect=True)
 def test_a_few_steps_of_smollm2(tmp_path, on):
     rows = smol_run(tmp_path, on, 4, turn=32, response=300, turns=3)
@@ -122,6 +123,7 @@ class Till:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 def test_an_environment_factory_trains_smollm2(tmp_path):
     model, tokenizer = open_smol()
     seen = []
