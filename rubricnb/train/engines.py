@@ -96,9 +96,13 @@ def trl_settings(profile: Profile, folder: str | Path) -> dict[str, Any]:
         "report_to": list(t.report_to),
         "run_name": profile.name,
         "disable_tqdm": True,
+        # Processes wait for the longest rollouts and for the judge; half an hour can be too short.
+        "ddp_timeout": 3 * 3600,
         **_vllm(profile),
     }
-    taken = sorted(set(t.trl) & (set(told) - {"gradient_checkpointing", "save_total_limit"}))
+    taken = sorted(
+        set(t.trl) & (set(told) - {"gradient_checkpointing", "save_total_limit", "ddp_timeout"})
+    )
     if taken:
         raise ConfigError(
             f"want training.trl without what the profile has a field for; got {taken[0]!r}"

@@ -1,7 +1,13 @@
 """`rubricnb train`: what engines are told, a real training of the tiny policy, and going on."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +27,7 @@ from rubricnb.train.profile import load_profile, shipped
 from rubricnb.train.start import start, trainer_of
 from tests.edges.loopback import Loopback, answering
 
+ROOT = Path(__file__).resolve().parents[2]
 PAPER = "paper-qwen3.6-27b"
 TINY = (
     "policy.model=tiny:main", "policy.shape=null", "world.max_turns=24", "rollouts.prompts=2",
@@ -254,3 +261,39 @@ def test_no_reply_of_an_endpoint_is_paid_twice(tmp_path, monkeypatch):
         assert row["failed_judgements"] == 0
     text = "".join(p.read_text(errors="ignore") for p in folder.rglob("*") if p.is_file())
     assert "sk-planted-key" not in text
+
+
+def test_two_processes_killed_and_begun_again_end_like_one(trained, tmp_path):
+    """By the launch command that the profile names, with the group size's batch on each process."""
+    whole, _ = trained
+    changes = [*TINY, "hardware.processes=2", "training.micro=3"]
+    words = commands(load_profile("cpu", changes), "cpu")[-1].split()
+    assert words[:2] == ["ACCELERATE_USE_CPU=1", "torchrun"]
+    told = [x for c in changes for x in ("--set", c)]
+
+    def launch():
+        return subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone",
+             *words[2:], *told, "--runs", str(tmp_path)],
+            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1",
+                 "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    first = launch()
+    limit = time.monotonic() + 200
+    while not (found := list(tmp_path.glob("*/train.jsonl"))) or not rows(found[0].parent):
+        assert first.poll() is None
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    folder = found[0].parent
+    assert len(rows(folder)) < 3
+    assert launch().wait(300) == 0
+    assert (folder / "groups.jsonl.gz").read_bytes() == (whole / "groups.jsonl.gz").read_bytes()
+    bills = [json.loads((f / "judge.json").read_text())["phases"] for f in (folder, whole)]
+    assert bills[0] == bills[1]
+    for a, b in zip(rows(folder), rows(whole), strict=True):
+        assert a["reward"] == b["reward"]
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-6)
