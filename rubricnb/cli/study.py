@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from ..errors import ConfigError
+from ..experiments.profiles import profile as profile_of
 from ..experiments.studies import SIZES, STUDIES, size
 from ..experiments.studies import study as study_of
 from . import app
 
+RULES = "rules"
 _SIZES = "; ".join(f"{p.name}: {len(p.seeds)} seed(s), {p.steps} steps" for p in SIZES.values())
 
 
@@ -25,7 +27,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help=f"one of {', '.join(STUDIES)}")],
+    name: Annotated[
+        str,
+        typer.Argument(help=f"one of {', '.join(STUDIES)}, or rules: every credit rule's own arm"),
+    ],
     profile: Annotated[str, typer.Option(help=_SIZES)] = "small",
     out: Annotated[Path, typer.Option(help="folder of all runs")] = Path("runs"),
     seeds: Annotated[str, typer.Option(help="only these, such as 0,1; default: all")] = "",
@@ -39,6 +44,16 @@ def study(
     """
     from ..experiments import studying  # pandas, plotly: only when they are needed
 
+    if name == RULES:
+        if conditions:
+            raise ConfigError("want --conditions with another study; got them with rules")
+        chosen_profile = replace(profile_of(profile), workers=workers)
+        if seeds:
+            chosen_profile = replace(chosen_profile, seeds=_numbers(seeds))
+        files = studying.rules(chosen_profile, out, train=not read)
+        print(files.markdown.read_text(encoding="utf-8"))
+        print(f"table: {files.markdown}")
+        return
     chosen = study_of(name)
     whole = size(chosen, profile)
     told = replace(size(chosen, profile, _numbers(seeds)), workers=workers)

@@ -18,11 +18,12 @@ from ..metrics import Interval, paired_difference, t_interval
 from .cells import Table, difference, label, ours, section
 from .profiles import ENOUGH_SEEDS, Profile
 from .records import Run, RunKey, verify, write_json
+from .rules_table import RULE_STUDY
 from .runner import train_all
 from .scores import Evaluations, Score
 from .studies import POOLS, Condition, Study, by_policy, conditions, size, told
 from .tables import judge_of
-from .writing import record, write_table
+from .writing import Written, finished, record, write_table, write_tables
 
 TRAIN = "rubricnb.train.run:train_condition"
 
@@ -220,3 +221,19 @@ def write_study(result: Result, out: str | os.PathLike[str] = "runs") -> dict[st
     write_json(home / "tables" / "record.json", record(result.profile, result.runs, [made]))
     page = save_page({result.study.name: figure(result)}, home / "figures", result.study.title)
     return {"table": files.markdown, "csv": files.csv, "figure": Path(page["index"])}
+
+
+def rules(profile: Profile, out: str | os.PathLike[str] = "runs", *, train: bool = True) -> Written:
+    """Train the arm of every credit rule and return the files of the table of them all.
+
+    The trainings stand beside those of ``rubricnb reproduce`` and are shared with them.
+
+    Args:
+        profile: seeds, steps and the rest.
+        out: folder that holds the profiles' folders.
+        train: False reads what is finished.
+    """
+    if train:
+        train_all(profile, out, study=RULE_STUDY)
+    runs = finished(profile, out, RULE_STUDY, partial=not train)
+    return write_tables(profile, runs, Path(out) / profile.name / "tables", ("rules",))["rules"]

@@ -7,6 +7,7 @@ from synthetic import TINY, write_study
 
 from rubricnb.experiments.profiles import ARMS
 from rubricnb.experiments.rules_table import RULE_ARMS, RULE_PAIRS, RULE_STUDY, SEES
+from rubricnb.experiments.studying import rules
 from rubricnb.experiments.writing import finished, write_tables
 from rubricnb.train.arms import ARMS as TRAINED
 
@@ -34,3 +35,14 @@ def test_rules_stand_beside_one_another_with_paired_differences(tmp_path):
     record = json.loads((tmp_path / "tables/record.json").read_text())
     ours = [c for c in record["tables"]["rules"]["cells"] if c["kind"] == "ours"]
     assert {r for c in ours for r in c["runs"]} == {str(r.key) for r in runs}
+
+
+def test_the_study_of_the_rules_reads_what_is_trained(tmp_path):
+    study = {"main": ("base", "outcome", "draco", "triage")}
+    profile = dataclasses.replace(TINY, name="rules")
+    write_study(tmp_path, profile, study)
+    files = rules(profile, tmp_path, train=False)
+    text = files.markdown.read_text()
+    assert f"| {RULE_ARMS['triage']} " in text
+    assert RULE_ARMS["arco"] not in text
+    assert files.markdown == tmp_path / "rules" / "tables" / files.markdown.name
