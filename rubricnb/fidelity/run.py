@@ -64,7 +64,7 @@ def asked(data: DataSet, judge: Judge, folder: Path) -> list[GradedGroup]:
     name = "".join(c if c.isalnum() else "_" for c in f"{data.name}.{judge.name}")
     path = folder / f"{name}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    grade_file(data.groups, path, judge)
+    grade_file(data.groups, path, judge, least=1 if data.single else 2)
     found = {g.group.task.id: g for g in read_jsonl(path)}
     return [found[g.task.id] for g in data.groups]
 

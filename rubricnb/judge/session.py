@@ -62,8 +62,8 @@ class Limits:
         return Budget(tokens=self.tokens, dollars=self.dollars, price=self.price, spent=spent)
 
 
-def check_groups(groups: Sequence[Group], where: str) -> None:
-    """Refuse what cannot be graded as groups, before anything is paid.
+def check_groups(groups: Sequence[Group], where: str, least: int = 2) -> None:
+    """Refuse what cannot be graded as groups of ``least`` or more, before anything is paid.
 
     Raises:
         FormatError: for no group at all, a group of one, a rollout without steps.
@@ -71,7 +71,7 @@ def check_groups(groups: Sequence[Group], where: str) -> None:
     if not groups:
         raise FormatError(f"{where}: want at least one group of rollouts; got none")
     for group in groups:
-        if len(group) < 2:
+        if len(group) < least:
             t = group.trajectories[0]
             raise FormatError(
                 f"{where}: want at least 2 rollouts of each task, since reward is relative to "
@@ -99,6 +99,7 @@ def grade_file(
     limits: Limits | None = None,
     in_flight: int = 16,
     progress: Callable[[Progress], None] | bool | None = None,
+    least: int = 2,
 ) -> Graded:
     """Grade groups into a file of JSON lines; what the file already holds is not repeated.
 
@@ -111,13 +112,14 @@ def grade_file(
         limits: a price and a budget over the whole run.
         in_flight: groups worked on at once.
         progress: True for a bar, or a function of a Progress.
+        least: rollouts of a group; 1 where runs stand alone and no reward is relative.
     Raises:
         FormatError: for groups that cannot be graded.
         ConfigError: where the file was begun with other settings or other rollouts; names them.
         JudgeError: where the judge cannot be called further; what was finished is in the file.
     """
     out, limits = Path(out), limits or Limits()
-    check_groups(groups, str(out))
+    check_groups(groups, str(out), least)
     now = Ledger(limits.price)
     if replay is not None:
         judge = ReplayJudge(replay, run=RUN, ledger=now)

@@ -74,13 +74,18 @@ def transitions(judge: DeskJudge, call: Call, r: Reader) -> Mapping[str, Any]:
     """Which items each step sets off."""
     t = r.transcripts[0]
     told = {str(i.get("title")): str(i["id"]) for i in r.shown.items}
-    ours = {i.id: told[i.title] for i in desk_items(r.asked) if i.title in told}
+    items = [i for i in desk_items(r.asked) if i.title in told]
+    ours = {i.id: told[i.title] for i in items}
+    miss = {
+        i.id: judge.noise.false_pass if i.category == "Inv" else judge.noise.false_fail
+        for i in items
+    }
     rows = []
     for s, ids in enumerate(fired_of(t, t.last), start=1):
         named = sorted(
             ours[i]
             for i in ids
-            if i in ours and judge.noise.draw("item", t.digest, s, i) >= judge.noise.false_fail
+            if i in ours and judge.noise.draw("item", t.digest, s, i) >= miss[i]
         )
         if named:
             rows.append({"step": s, "reason": "As the results show.", "items": named})

@@ -455,3 +455,43 @@ def test_over_a_real_endpoint_a_run_that_broke_goes_on_from_its_replies(tmp_path
     (line,) = [json.loads(x) for x in out.read_text().splitlines()]
     assert {r["role"] for row in line["rollouts"] for r in row["roles"]} == {"exploration"}
     assert "planted" not in out.read_text()
+
+
+def test_a_rollout_alone_has_no_match_and_is_told_so_without_a_call():
+    judge = Says(group_rubric="no", match="no")
+    (r,) = tournament(group("x"), judge)
+    assert r.rewards == (None,) and judge.calls == []
+    assert r.failures == ("want at least two rollouts for a match; got one",)
+
+
+@pytest.mark.parametrize("rate", ["false_pass", "false_fail"])
+def test_the_offline_judge_overlooks_harm_by_false_pass_and_use_by_false_fail(rate):
+    from dataclasses import replace
+
+    from rubricnb.worlds.desk_operators import desk_operators
+
+    noise, some = replace(EXACT, **{rate: 1.0}), desk_groups(2, 4)
+
+    def categories(made):
+        of = {i.id: i.category for i in made.items}
+        return {of[i] for f in made.fired for ids in f for i in ids}
+
+    told = set().union(*map(categories, operators(some, offline_judge(noise))))
+    assert set().union(*map(categories, desk_operators(some))) == {"Ev", "Ex", "Inv"}
+    assert told == ({"Ev", "Ex"} if rate == "false_pass" else {"Inv"})
+
+
+def test_a_protocol_does_not_write_over_what_another_has_written(tmp_path):
+    from rubricnb.judge.rivals.session import run_file
+
+    out, judge = tmp_path / "out.jsonl", offline_judge(EXACT)
+    some = desk_groups(1, 2)
+    for protocol in PROTOCOLS:
+        mine = tmp_path / f"{protocol}.jsonl"
+        run_file(protocol, some, mine, judge)
+        run_file(protocol, some, mine, judge)  # its own file may be made again
+    for held in ((tmp_path / "ruler.jsonl").read_text(), '{"graded": 1}\n', "text\n"):
+        out.write_text(held)
+        with pytest.raises(ConfigError, match="want a new file, or one of the protocol 'triage'"):
+            run_file("triage", some, out, judge)
+        assert out.read_text() == held

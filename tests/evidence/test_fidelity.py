@@ -483,6 +483,17 @@ def test_people_the_perfect_judge_is_above_every_floor(shared_data):
     assert blame.scores["hit"].mean < floors["uniform"]
 
 
+def test_people_runs_that_stand_alone_can_be_asked_about(tmp_path):
+    def reply(call):
+        return answer(list(call.messages))
+
+    alone = labelled([1, -1], 0.0, "a")
+    data = DataSet("alone", (Group(alone.task, (alone,)),), step_labels, single=True)
+    (graded,) = whole.asked(data, CallableJudge(reply, "some judge"), tmp_path)
+    assert graded.group.trajectories[0].id == alone.id
+    assert graded.judgements[0]
+
+
 def test_people_any_judge_is_scored_and_its_replies_are_kept(tmp_path):
     calls = []
 

@@ -158,6 +158,9 @@ def _too_long(a: bool, b: bool) -> tuple[float, float] | None:
 
 async def _group(o: Opened, mode: str, rubric: Rubric | None, words: Verbosity | None) -> Rewarded:
     n = len(o.group)
+    if n == 1:  # no rubric is asked for that nothing could be compared by
+        why = ("want at least two rollouts for a match; got one",)
+        return Rewarded(o.group, "kimi_k3", (None,), why, o.record("kimi_k3", mode=mode))
     over = [words is not None and words.over(t) for t in o.group.trajectories]
     written = await _write(o, rubric)
     if written.problem:

@@ -46,7 +46,8 @@ def run_file(
         limits: a price and a budget over the whole run.
         in_flight: groups worked on at once.
     Raises:
-        ConfigError: an unknown protocol, or a run begun with other settings.
+        ConfigError: an unknown protocol, a run begun with other settings, or a file that holds
+            anything but this protocol's answers.
         FormatError: for groups that cannot be graded.
         JudgeError: where the judge cannot be called further; its replies so far are kept.
     """
@@ -54,6 +55,7 @@ def run_file(
         raise ConfigError(f"want a protocol of {list(PROTOCOLS)}; got {protocol!r}")
     out, limits = Path(out), limits or Limits()
     check_groups(groups, str(out))
+    _own(out, protocol)
     if replay is not None:
         asked = ReplayJudge(replay, run=protocol)
         config, store = config_from(asked.record), asked.store
@@ -70,3 +72,25 @@ def run_file(
         part.write_text("".join(json.dumps(a.to_json()) + "\n" for a in answers), encoding="utf-8")
         os.replace(part, out)
         return ledger_of(store, limits.price, protocol)
+
+
+def _own(out: Path, protocol: str) -> None:
+    """Refuse to write over a file that this protocol has not written.
+
+    Raises:
+        ConfigError: it holds something else.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return
+    try:
+        with open(out, encoding="utf-8") as f:
+            record = json.loads(f.readline())["record"]
+            mode = record.get("mode", "")
+            found = record["protocol"] + (f"_{mode}" if mode in ("score", "implicit") else "")
+    except (ValueError, KeyError, TypeError):
+        found = "another kind of file"
+    if found != protocol:
+        raise ConfigError(
+            f"{out}: want a new file, or one of the protocol {protocol!r}; got {found} "
+            "(write to another file instead)"
+        )
