@@ -460,7 +460,8 @@ def test_over_a_real_endpoint_a_run_that_broke_goes_on_from_its_replies(tmp_path
 def test_a_rollout_alone_has_no_match_and_is_told_so_without_a_call():
     judge = Says(group_rubric="no", match="no")
     (r,) = tournament(group("x"), judge)
-    assert r.rewards == (None,) and judge.calls == []
+    assert r.rewards == (None,)
+    assert judge.calls == []
     assert r.failures == ("want at least two rollouts for a match; got one",)
 
 
