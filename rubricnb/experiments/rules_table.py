@@ -65,7 +65,7 @@ def rules_table(ev: Evaluations) -> Table:
     sections.append(differences(ev, RULE_PAIRS, title, 1))
     sections.append(_lengths(ev, arms))
     extra = (
-        "TRIAGE, TRCA, ARCO and GRPO on the outcome are trained on the world's own verdict, which "
+        "Every arm named as on the outcome is trained on the world's own verdict, which "
         "the verifier-free arms never see: compare within what an arm sees before across it.",
     )
     return Table("rules", "Credit rules", _kept(sections), (*notes(ev, arms), *extra))
