@@ -33,18 +33,18 @@ def tier_of(opinion: Opinion, logs: Logs, cost: float) -> Tier:
     return Tier(opinion.judge, opinion.said_N, np.array(features, dtype=float).T, cost)
 
 
-def desk_tiers(logs: Logs, votes: int = 3) -> list[Tier]:
+def desk_tiers(logs: Logs, votes: int = 3, learn: np.ndarray | None = None) -> list[Tier]:
     """Return tiers for desk rollouts: a text detector, a lenient judge with votes, the rules.
 
     Costs are relative: the detector reads nothing that a judge would, a vote of the small judge
-    is a tenth of the top one.
+    is a tenth of the top one. The detector learns from the rows ``learn`` (None: all, by folds).
     """
     rubric = desk_rubric("success")
     name = f"{SIMULATED}, lenient rates, {votes} votes"
     small = offline_judge(LENIENT, name=name)
     top = offline_judge(EXACT, name="rule judge without noise")
     tiers = []
-    detector = detector_opinion(logs)
+    detector = detector_opinion(logs, learn=learn)
     if detector is not None:
         tiers.append(tier_of(detector, logs, 0.0))
     lower = ask(logs, small, rubric, votes=votes)[0]
@@ -53,9 +53,13 @@ def desk_tiers(logs: Logs, votes: int = 3) -> list[Tier]:
     return tiers
 
 
-def log_tiers(logs: Logs) -> list[Tier]:
-    """Return tiers for any labelled log: the text detector, then the graded file's judge."""
-    detector, graded = detector_opinion(logs), graded_opinions(logs)
+def log_tiers(logs: Logs, learn: np.ndarray | None = None) -> list[Tier]:
+    """Return tiers for any labelled log: the text detector, then the graded file's judge.
+
+    The detector learns from the rows ``learn`` (None: all, by folds).
+    """
+    graded = graded_opinions(logs)
+    detector = detector_opinion(logs, learn=learn) if graded else None
     if detector is None or not graded:
         return []
     return [tier_of(detector, logs, 0.0), tier_of(graded[-1], logs, 1.0)]
@@ -81,16 +85,21 @@ def how_cheap(
         looks: thresholds that the audit may try.
         seed: of the split of the tasks in three.
     """
-    if tiers is None:
-        desk = all("side_effect" in t.labels for t in logs.trajectories)
-        tiers = desk_tiers(logs) if desk and logs.labelled else log_tiers(logs)
-    if len(tiers) < 2 or not logs.labelled:
-        why = "want outcomes of both kinds and two judges on the same rollouts; got fewer"
-        return skipped("cascade", QUESTION, why)
     known = np.flatnonzero(np.isfinite(logs.success_N))
     cluster = [logs.task_N[i] for i in known]
     cut = split_clusters(cluster, (1, 1, 1), generator(seed, "cascade"))
     parts = tuple(known[c] for c in cut)
+    if tiers is None:
+        # No label of a calibration or audit rollout may touch a tier, or nothing is certified.
+        desk = all("side_effect" in t.labels for t in logs.trajectories)
+        tiers = (
+            desk_tiers(logs, learn=parts[0])
+            if desk and logs.labelled
+            else log_tiers(logs, learn=parts[0])
+        )
+    if len(tiers) < 2 or not logs.labelled:
+        why = "want outcomes of both kinds and two judges on the same rollouts; got fewer"
+        return skipped("cascade", QUESTION, why)
     made = {
         r: cascade(
             tiers,
@@ -139,10 +148,21 @@ def _row(risk: float, a: Audited, tiers: Sequence[Tier]) -> dict[str, Any]:
         "relative compute": a.compute,
         "accuracy": a.accuracy,
         "accuracy of the top alone": a.top_accuracy,
+        "unanswered": a.unanswered,
+        "unanswered by the top alone": a.top_unanswered,
         "audited": a.n,
         "looks": a.looks,
         "why not": a.why,
     }
+
+
+def _gone(a: Audited) -> str:
+    if not a.unanswered and not a.top_unanswered:
+        return ""
+    return (
+        f", of what each answers ({percent(a.unanswered)} and {percent(a.top_unanswered)} have no "
+        "answer)"
+    )
 
 
 def _words(made: dict[float, Audited], tiers: Sequence[Tier], n: int, level: float) -> str:
@@ -154,7 +174,7 @@ def _words(made: dict[float, Audited], tiers: Sequence[Tier], n: int, level: flo
             f"A risk of {percent(r)} is certified (bound {percent(a.bound.high, 1)} at "
             f"{percent(level)}): {percent(a.coverage)} is answered below the top at "
             f"{a.compute:.2f} of its compute, accuracy {a.accuracy:.3f} against "
-            f"{a.top_accuracy:.3f}."
+            f"{a.top_accuracy:.3f}{_gone(a)}."
             for r, a in good
         )
     bad = [(r, a) for r, a in made.items() if not a.certified]

@@ -207,6 +207,12 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
     spent = [step_tokens(t) for t in runs]
     rows, found = early_stopping(made, y, cluster, spent, alpha=alpha, delta=delta, seed=seed)
     need = pac_minimum(alpha, delta)
+    if not rows:
+        said.append(
+            "No alarm is measured: want tasks enough for three parts, with successes and failures "
+            f"in the first; got {len(set(cluster))} tasks."
+        )
+        return
     tables["alarms"] = columns_of(rows)
     for name, one in found.items():
         if not one.alarms:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..errors import CreditError
 from ..metrics.claims import closing_claim
-from ..metrics.exact import clopper_pearson
 from ..metrics.false_success import (
     PARTS,
     Detector,
@@ -20,11 +19,12 @@ from ..metrics.false_success import (
     leave_one_out,
     rollout_text,
 )
-from ..metrics.intervals import Interval, cluster_bootstrap
+from ..metrics.intervals import Interval
 from ..metrics.ranked import auroc_interval, recall_intervals
+from ..metrics.resampled import cluster_share
 from ..trajectory import Group, Trajectory
 from .logs import Logs
-from .opinions import judge_name
+from .opinions import judge_names
 from .section import SIMULATED, Section, columns_of, percent, skipped, span
 
 QUESTION = "How often does a failed rollout claim success, and does its text give it away?"
@@ -60,35 +60,33 @@ def family_of(group: Group) -> str:
 
 
 def family_rows(logs: Logs, claimed_N: Sequence[bool]) -> list[dict[str, Any]]:
-    """Return per family: failures, claims among them, and the rate with exact bounds."""
+    """Return per family: failures, claims among them, and the rate with bounds over tasks.
+
+    A rate of 0 or 1 has exact bounds over tasks; one task alone gives none (None).
+    """
     families = [family_of(g) for g in logs.groups for _ in g.trajectories]
     rows = []
-    for name in [*sorted(set(families)), "all"]:
-        mine = [i for i, f in enumerate(families) if name in (f, "all")]
+    for name in [*sorted(set(families)), None]:
+        mine = [i for i, f in enumerate(families) if name in (f, None)]
         failed = [i for i in mine if logs.success_N[i] == 0]
         false = sum(bool(claimed_N[i]) for i in failed)
         if failed:
-            rate = clopper_pearson(false, len(failed))
+            rate = cluster_share(
+                [bool(claimed_N[i]) for i in failed], [logs.task_N[i] for i in failed]
+            )
             rows.append(
                 {
-                    "family": name,
+                    "family": "all" if name is None else name,
                     "rollouts": len(mine),
                     "failures": len(failed),
                     "claims among failures": false,
                     "rate": rate.mean,
-                    "low": rate.low,
-                    "high": rate.high,
+                    "low": None if np.isnan(rate.low) else rate.low,
+                    "high": None if np.isnan(rate.high) else rate.high,
+                    "tasks": rate.n,
                 }
             )
     return rows
-
-
-def _over_tasks(logs: Logs, claimed_N: np.ndarray) -> dict[str, float]:
-    """Bounds of the overall rate from resampled tasks, {} where there is one task."""
-    failed = np.flatnonzero(logs.success_N == 0)
-    tasks = [logs.task_N[i] for i in failed]
-    i = cluster_bootstrap(claimed_N[failed].astype(float), tasks)
-    return {"low": i.low, "high": i.high} if i.n > 1 else {}
 
 
 def judge_doubt(logs: Logs) -> np.ndarray:
@@ -117,11 +115,14 @@ def false_successes(
     claimed = np.array([c.claimed for c in claims])
     rows = family_rows(logs, claimed)
     overall = rows[-1]
-    overall |= _over_tasks(logs, claimed)
+    bounds = (
+        "one task, so no interval"
+        if overall["low"] is None
+        else f"{percent(overall['low'])} to {percent(overall['high'])} over tasks"
+    )
     said = [
         f"Of {overall['failures']} failed rollouts, {overall['claims among failures']} claim "
-        f"completion: {percent(overall['rate'])} ({percent(overall['low'])} to "
-        f"{percent(overall['high'])} over tasks). "
+        f"completion: {percent(overall['rate'])} ({bounds}). "
         f"{sum(c.explicit for c in claims)} of {len(claims)} rollouts end with an explicit status."
     ]
     tables: dict[str, Any] = {"rates_by_family": columns_of(rows)}
@@ -135,7 +136,7 @@ def false_successes(
          for r in [*shown, overall]],
         title=f"Claims of success among failed rollouts ({logs.source})",
         axis="share of failures",
-        description="By task family, the most frequent first; exact bounds.",
+        description="By task family, the most frequent first; intervals over tasks.",
     )  # fmt: skip
     known = np.isfinite(logs.success_N)
     for name, who in (("claims", known & claimed), ("all", known)):
@@ -173,17 +174,21 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
             continue  # a part without any word in two texts has no detector
     doubt = judge_doubt(logs)[rows]
     if np.isfinite(doubt).mean() > 0.5:
-        scores[f"{judge_name(logs.graded[0])}: -R"] = doubt
+        scores[f"{judge_names(logs.graded)}: -R"] = doubt
     models = [t.model for t in runs]
-    if len(set(models)) > 1:
-        full = np.full(len(rows), np.nan)
-        for model, s in leave_one_out(texts["all"], y, models, cluster, seed=seed).items():
-            full[[m == model for m in models]] = s
-        scores["words and tools, model and task unseen"] = full
-        full = full.copy()
-        for model, s in leave_one_out(texts["all"], y, models).items():
-            full[[m == model for m in models]] = s
-        scores["words and tools, model unseen, tasks shared"] = full
+    if len(set(models)) > 1 and all(models):
+        for what, over in (
+            ("model and task unseen", cluster),
+            ("model unseen, tasks shared", None),
+        ):
+            full = np.full(len(rows), np.nan)
+            try:
+                left = leave_one_out(texts["all"], y, models, over, seed=seed)
+            except CreditError:
+                continue  # without a model, no word is left that occurs twice
+            for model, s in left.items():
+                full[[m == model for m in models]] = s
+            scores[f"words and tools, {what}"] = full
     found, recalls, aurocs, flagged = [], [], {}, {}
     for what, s in scores.items():
         ok = np.isfinite(s)
@@ -201,6 +206,11 @@ def _detect(logs: Logs, who: np.ndarray, name: str, resamples: int, seed: int) -
             {"score": what, "flag rate": r, "recall": i.mean, "low": i.low, "high": i.high}
             for r, i in at.items()
         ]
+    if "words and tools" not in aurocs:
+        return (
+            f"No detector is fitted on the {name}: want words that rollouts of two tasks share, "
+            "and both classes in them; got fewer."
+        )
     from ..figures import lab as draw
 
     people = "claimed completions" if name == "claims" else "all rollouts"

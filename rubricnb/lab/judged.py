@@ -55,7 +55,7 @@ def how_good(
     made, known = ([], {}) if opinions is not None else opinions_of(logs, seed=seed)
     opinions = list(opinions) if opinions is not None else made
     labels = dict(labels or known or {"success": logs.success_N})
-    use = {a: v for a, v in labels.items() if 0 < np.nanmean(_binary(v)) < 1}
+    use = {a: _binary(v) for a, v in labels.items() if {0.0, 1.0} <= set(_binary(v))}
     if not use or not opinions:
         return skipped("judge", QUESTION, "want labels of both kinds and a judge; got one or none")
     rows, points, best = [], [], {}
@@ -153,14 +153,22 @@ def _words(
 def _ranks(logs, opinions, use, tables, values, seed) -> list[str]:
     """Rows and a sentence on the ranking of agents, where several are named."""
     agents = [t.model for t in logs.trajectories]
-    if len(set(agents)) < 2 or "success" not in use:
-        return ["One agent only, so how well judges rank agents cannot be measured here."]
+    named = np.array([bool(a) for a in agents])
+    n = len({a for a in agents if a})
+    if n < 2 or "success" not in use:
+        who = "One agent only" if n == 1 else "No agent is named"
+        return [f"{who}, so how well judges rank agents cannot be measured here."]
     rows, said = [], []
     for o in opinions:
         if o.axis != "success" or o.reads == "nothing":
             continue
         r = ranking_fidelity(
-            o.said_N, use["success"], agents, logs.task_N, resamples=200, seed=seed
+            o.said_N[named],
+            use["success"][named],
+            [a for a in agents if a],
+            [c for c, k in zip(logs.task_N, named, strict=True) if k],
+            resamples=200,
+            seed=seed,
         )
         values["ranking", o.judge] = r
         row: dict[str, Any] = {"judge": o.judge, "agents": len(r.agents)}
@@ -173,6 +181,5 @@ def _ranks(logs, opinions, use, tables, values, seed) -> list[str]:
         point = "not defined" if np.isnan(r.kendall) else f"{r.kendall:.2f}"
         said.append(f"{o.judge} {point if known is None else span(known)}")
     tables["ranking"] = columns_of(rows)
-    n = len(set(agents))
     few = " With so few agents only gross errors show." if n < 6 else ""
     return [f"Kendall's tau of the ranking of {n} agents: " + "; ".join(said) + "." + few]

@@ -14,7 +14,7 @@ from ..judge.config import JudgeConfig
 from ..judge.protocol import Judge
 from ..judge.run import grade
 from ..metrics.claims import closing_claim
-from ..metrics.false_success import cross_detect, rollout_text
+from ..metrics.false_success import cross_detect, fit_detector, rollout_text
 from ..rubric import FailedJudgement, GradedGroup, Rubric
 from ..seeds import generator
 from ..trajectory import Group, Trajectory
@@ -124,17 +124,31 @@ def rule_opinions(logs: Logs, tools: Sequence[Mapping[str, Any]] | None = None) 
     ]
 
 
-def detector_opinion(logs: Logs, seed: int = 0) -> Opinion | None:
+def detector_opinion(logs: Logs, seed: int = 0, learn: np.ndarray | None = None) -> Opinion | None:
     """Return the text detector as a judge, out of fold; None where it cannot be fitted.
 
     It says yes where P(failure) <= 1/2 under balanced classes.
+
+    Args:
+        logs: rollouts with outcomes.
+        seed: of the folds.
+        learn: rows that it may learn from, whole tasks: these are scored out of fold among
+            themselves, all others by one detector of them. None: all, out of fold.
     """
     known = np.flatnonzero(np.isfinite(logs.success_N))
+    if learn is not None:
+        known = np.intersect1d(known, learn)
     y = 1 - logs.success_N[known]
     said, margin = (np.full(len(logs.trajectories), np.nan) for _ in range(2))
     try:
         texts = [rollout_text(logs.trajectories[i]) for i in known]
         p = cross_detect(texts, y, [logs.task_N[i] for i in known], seed=seed)
+        if learn is not None:
+            rest = np.setdiff1d(np.arange(len(logs.trajectories)), known)
+            made = fit_detector(texts, y)
+            known = np.concatenate([known, rest])
+            others = [rollout_text(logs.trajectories[i]) for i in rest]
+            p = np.concatenate([p, made.score(others)])
     except CreditError:
         return None
     said[known] = np.where(np.isnan(p), np.nan, p <= 0.5)
@@ -149,11 +163,16 @@ def judge_name(graded: GradedGroup) -> str:
     return f"{SIMULATED}: {name}" if name in (NAME, LENIENT_NAME) else name
 
 
+def judge_names(graded: Sequence[GradedGroup]) -> str:
+    """Return who graded these groups, "A and B" where several did."""
+    return " and ".join(dict.fromkeys(judge_name(g) for g in graded))
+
+
 def graded_opinions(logs: Logs) -> list[Opinion]:
     """Return the answers of a graded file's own judge: nothing failed, and most passed."""
     if not logs.graded:
         return []
-    name = judge_name(logs.graded[0])
+    name = judge_names(logs.graded)
     out = []
     for what, least in (("no criterion failed", 1.0), ("most criteria passed", 0.5)):
         said = np.concatenate([said_by(g, least=least) for g in logs.graded])

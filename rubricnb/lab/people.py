@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CreditError
+from ..errors import CreditError, FormatError
 from ..metrics.agreement import agreement, krippendorff_alpha
-from ..metrics.exact import design_effect, sample_size_kappa, sample_size_share
+from ..metrics.exact import design_effect, kappa_variance, sample_size_kappa, sample_size_share
 from ..metrics.intervals import cluster_bootstrap
 from ..rubric import Label
 from .section import Section, columns_of, number, percent, skipped
@@ -41,8 +41,11 @@ def with_people(
     """
     _, items = read_key(key)
     people = [read_answers(path, key) for path in answers]
-    if not people or not any(p.by_item for p in people):
-        return skipped("people", QUESTION, "no answers were imported")
+    for n, person in enumerate(people):
+        if person in people[:n]:
+            raise FormatError(f"{answers[n]}: want each person's answers once; got them twice")
+    if not any(label != UNSURE for p in people for label, _ in p.by_item.values()):
+        return skipped("people", QUESTION, "no answers that a person was sure of were imported")
     return agreement_of(items, people, width=width, correlation=correlation, resamples=resamples)
 
 
@@ -59,6 +62,8 @@ def agreement_of(
     judges = " and ".join(dict.fromkeys(i.judge for i in items))
     for n, person in enumerate(people, start=1):
         name = person.labeller or f"person {n}"
+        if all(label == UNSURE for label, _ in person.by_item.values()):
+            continue  # sure of nothing: the count of people below still holds them
         row, found = _one(items, person, width, correlation, resamples)
         rows.append({"labeller": name, "judge": judges, **row})
         values[name] = found
@@ -110,12 +115,13 @@ def _one(
         row |= {"citation overlap": o.mean, "citation overlap low": o.low,
                 "citation overlap high": o.high}  # fmt: skip
     design = design_effect([tasks.count(t) for t in dict.fromkeys(tasks)], correlation)
-    row["needed for agreement"] = sample_size_share(min(1.0, width), a.agreement, design=design)
-    table = np.array(a.counts)[:3, :3]
-    try:
-        row["needed for kappa"] = sample_size_kappa(width, table, design=design)
-    except CreditError:
-        row["needed for kappa"] = None  # one label only: its kappa is not defined
+    # Answers that all agree, or all differ, have no spread to plan from; one label has no kappa.
+    row["needed for agreement"] = row["needed for kappa"] = None
+    if 0 < a.agreement < 1:
+        row["needed for agreement"] = sample_size_share(min(1.0, width), a.agreement, design=design)
+        table = np.array(a.counts)[:3, :3]
+        if np.isfinite(kappa_variance(table)):
+            row["needed for kappa"] = sample_size_kappa(width, table, design=design)
     return row, a
 
 
@@ -138,8 +144,13 @@ def _words(rows: Sequence[dict[str, Any]], among: float, n: int, width: float) -
         f"{r['labeller']} answered {r['answered']} questions, {r['unsure']} of them unsure: "
         f"agreement with {r['judge']} {bounds(r, 'agreement')} where always passing would reach "
         f"{percent(r['always pass'])}, kappa {bounds(r, 'kappa')}, citation overlap "
-        f"{number(r['citation overlap'])}; a kappa interval of width {width:g} needs "
-        f"{number(r['needed for kappa'])} answers."
+        f"{number(r['citation overlap'])}; "
+        + (
+            f"how many answers a kappa interval of width {width:g} needs cannot be told from these."
+            if r["needed for kappa"] is None
+            else f"a kappa interval of width {width:g} needs {number(r['needed for kappa'])} "
+            "answers."
+        )
         for r in rows
     ]
     if n > 1:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import ConfigError
+from ..errors import ConfigError, CreditError
 from ..judge.protocol import Judge
+from . import cheaper, dear, earlier, false_success, foolable, judged, people, recipe, worth
 from .cheaper import how_cheap
 from .dear import what_it_costs
 from .desk import desk_logs
@@ -21,11 +22,15 @@ from .logs import Logs
 from .people import with_people
 from .prefixes import desk_audit_rubric
 from .recipe import what_recipe
-from .section import SIMULATED, Section, save
+from .section import SIMULATED, Section, save, skipped
 from .worth import worth_as_reward
 
-SECTIONS = ("judge", "worth", "false_success", "gaming", "cascade", "early", "cost", "people",
-            "recipe")  # fmt: skip
+ASKED = {
+    "judge": judged.QUESTION, "worth": worth.QUESTION, "false_success": false_success.QUESTION,
+    "gaming": foolable.QUESTION, "cascade": cheaper.QUESTION, "early": earlier.QUESTION,
+    "cost": dear.QUESTION, "people": people.QUESTION, "recipe": recipe.QUESTION,
+}  # fmt: skip
+SECTIONS = tuple(ASKED)
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ class LabConfig:
         unknown = sorted(set(self.only) - set(SECTIONS))
         if unknown:
             raise ConfigError(f"want sections among {SECTIONS}; got {unknown[0]!r}")
+        if not (0 < self.alpha < 1 and 0 < self.delta < 1):
+            raise ConfigError(f"want alpha and delta in (0, 1); got {self.alpha} and {self.delta}")
 
 
 def _makers(
@@ -111,7 +118,10 @@ def run_lab(
     out = []
     for name, make in _makers(logs, config or LabConfig()).items():
         start = time.perf_counter()
-        out.append(make())
+        try:
+            out.append(make())
+        except CreditError as e:  # these rollouts do not carry this section: say why, go on
+            out.append(skipped(name, ASKED[name], str(e)))
         if say is not None:
             done = "not answered" if out[-1].skipped else "done"
             say(f"{name}: {done}, {time.perf_counter() - start:.1f} s")

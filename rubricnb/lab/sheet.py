@@ -106,7 +106,7 @@ def export_sheet(
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    name = content_hash([seed, [[i.trajectory_id, i.criterion_id] for i in items]])[:12]
+    name = content_hash([seed, shown])[:12]  # what people saw: answers fit no other text
     data = script_safe(json.dumps({"id": name, "items": shown}, ensure_ascii=False))
     page = TEMPLATE.read_text(encoding="utf-8").replace("{{ data }}", data)
     out = {"sheet": folder / "sheet.html", "key": folder / "key.json"}
@@ -149,8 +149,8 @@ def read_answers(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> A
     """Return one person's answers to the sheet of this key.
 
     Raises:
-        FormatError: for another sheet's answers, an unknown question or label, or a step that
-            the rollout does not have.
+        FormatError: for another sheet's answers, an unknown question or label, a question that
+            is answered twice, or a step that the rollout does not have.
     """
     sheet, items = read_key(key)
     found = _json(path, "labels")
@@ -161,12 +161,21 @@ def read_answers(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> A
     known = {i.id: i for i in items}
     labels = {x.value for x in Label} | {UNSURE}
     out: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for n, row in enumerate(found.get("answers") or [], start=1):
-        item = known.get(row.get("id")) if isinstance(row, dict) else None
-        if item is None or row.get("verdict") not in labels:
+    rows = found.get("answers") or []
+    if not isinstance(rows, list):
+        raise FormatError(f"{path}: want a list of answers; got {type(rows).__name__}")
+    for n, row in enumerate(rows, start=1):
+        item = known.get(str(row.get("id"))) if isinstance(row, dict) else None
+        if item is None or str(row.get("verdict")) not in labels:
             raise FormatError(f"{path}, answer {n}: want a known question and label; got {row!r}")
+        if item.id in out:
+            raise FormatError(
+                f"{path}, answer {n}: want one answer a question; got {item.id} twice"
+            )
         steps = row.get("steps") or []
-        if not all(type(s) is int and 1 <= s <= item.n_steps for s in steps):  # True is no step
+        if not isinstance(steps, list) or not all(
+            type(s) is int and 1 <= s <= item.n_steps for s in steps
+        ):  # True is no step
             raise FormatError(f"{path}, answer {n}: want steps in 1..{item.n_steps}; got {steps}")
         out[item.id] = (row["verdict"], tuple(sorted(set(steps))))
     return Answers(str(found.get("labeller", ""))[:80], out)
@@ -175,7 +184,7 @@ def read_answers(path: str | os.PathLike[str], key: str | os.PathLike[str]) -> A
 def _json(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
+    except (OSError, ValueError, RecursionError) as e:
         raise FormatError(f"{path}: want a file of kind {kind!r}; got {e}") from e
     if not isinstance(found, dict) or found.get("kind") != kind:
         raise FormatError(f"{path}: want a file of kind {kind!r}; got another")

@@ -82,7 +82,16 @@ def _figures(sums: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
 
 
 # The cases that each share is of, from the same sums.
-_SHARES = MappingProxyType({"far": lambda s: s[..., 0], "detected": lambda s: s[..., 1]})
+# F1 is 0 or 1 where each of its cases, a flag or an unsafe rollout, is wrong or right.
+_SHARES = MappingProxyType(
+    {
+        "far": lambda s: s[..., 0],
+        "detected": lambda s: s[..., 1],
+        "recall": lambda s: s[..., 1],
+        "precision": lambda s: s[..., 2] + s[..., 3],
+        "exact_f1": lambda s: s[..., 1] + s[..., 2],
+    }
+)
 
 
 def audit_scores(
@@ -210,7 +219,7 @@ def cross_audit(
     Returns:
         (N,) alarm steps and, per rollout, the risk at each step.
     Raises:
-        CreditError: where the labels hold no error or no safe rollout.
+        CreditError: where the labels hold no error, or there are fewer than two clusters.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold
@@ -223,17 +232,26 @@ def cross_audit(
     names: dict[object, int] = {}
     group = np.array([names.setdefault(c, len(names)) for c in cluster_N])
     folds = min(folds, len(names))
+    if folds < 2:
+        raise CreditError("want rollouts of two tasks or more, so that one is unseen; got one")
     alarm = np.zeros(error.size, dtype=np.intp)
     risk: list[NDArray[np.float64]] = [np.zeros(0)] * error.size
     split = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     for train, test in split.split(error, error > 0, group):
         x = np.concatenate([features[i] for i in train])
         y = np.concatenate([np.arange(1, len(features[i]) + 1) == error[i] for i in train])
+        if not y.size or not 0 < y.mean() < 1:
+            raise CreditError("want error steps and others beside each fold; got one kind only")
         model = make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced"))
         model.fit(x, y)
-        own = [model.predict_proba(features[i])[:, 1] for i in train]
+        own = [_risks(model, features[i]) for i in train]
         cut = choose_threshold(own, error[train], far=far)
         for i in test:
-            risk[i] = model.predict_proba(features[i])[:, 1]
+            risk[i] = _risks(model, features[i])
         alarm[test] = first_flags([risk[i] for i in test], cut)
     return alarm, risk
+
+
+def _risks(model: Any, feature_SF: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The risk at each step; none for a rollout without steps."""
+    return model.predict_proba(feature_SF)[:, 1] if len(feature_SF) else np.zeros(0)

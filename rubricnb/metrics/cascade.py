@@ -119,11 +119,13 @@ class Audited:
         coverage: share answered below the top tier (0 where nothing is certified).
         shares: share that each tier answers.
         compute: cost of the tiers that ran over the cost of the top tier on everything.
-        accuracy: of the cascade.
-        top_accuracy: of the top tier alone.
+        accuracy: of the cascade, over the items that it answers; NaN where it answers none.
+        top_accuracy: of the top tier alone, over the items that it answers.
         n: items audited.
         looks: thresholds that the audit tried.
         why: in words, where it is not certified.
+        unanswered: share of the items to which the cascade has no answer.
+        top_unanswered: the same of the top tier alone.
     """
 
     taus: tuple[float, ...]
@@ -137,6 +139,8 @@ class Audited:
     n: int
     looks: int
     why: str = ""
+    unanswered: float = 0.0
+    top_unanswered: float = 0.0
 
 
 def route(
@@ -265,9 +269,17 @@ def _audited(tiers, confidence, y, audit, taus, bound, looks, why) -> Audited:
         coverage=float(1 - shares[-1]),
         shares=tuple(shares.tolist()),
         compute=float((reached * cost * asked).sum() / cost[-1]) if cost[-1] else float("nan"),
-        accuracy=float((said == label).mean()),
-        top_accuracy=float((top == label).mean()),
+        accuracy=_accuracy(said, label),
+        top_accuracy=_accuracy(top, label),
         n=int(audit.size),
         looks=looks,
         why=why,
+        unanswered=float(np.isnan(said).mean()) if said.size else 0.0,
+        top_unanswered=float(np.isnan(top).mean()) if top.size else 0.0,
     )
+
+
+def _accuracy(said: NDArray, label: NDArray) -> float:
+    """Share right among the answers; a missing one is no wrong answer."""
+    known = ~np.isnan(said)
+    return float((said == label)[known].mean()) if known.any() else float("nan")

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import CreditError
+from .exact import clopper_pearson
 from .intervals import Interval, cluster_rows
 from .resampled import bootstrap_sums, ratio
 
@@ -123,6 +124,10 @@ def effect(
     if cluster_N is not None:
         per = np.array([parts[r].sum(axis=0) for r in cluster_rows(cluster_N)])
         bounds = bootstrap_sums(per, _figures, shares=_SHARES, resamples=resamples, seed=seed)
+        for name, who in (("delta", bad), ("recall_change", good)):
+            if not (before != after)[who].any():
+                units = len({c for c, w in zip(cluster_N, who, strict=True) if w})
+                bounds[name] = _unmoved(bounds[name], units)
     return Effect(
         failures=int(bad.sum()),
         successes=int(good.sum()),
@@ -130,6 +135,17 @@ def effect(
         intervals=MappingProxyType(bounds),
         **{k: float(v) for k, v in _figures(parts.sum(axis=0)).items()},
     )
+
+
+def _unmoved(change: Interval, units: int) -> Interval:
+    """The interval of a change where no answer changed: exact, over clusters, in both directions.
+
+    Resampling would claim that the attack never works.
+    """
+    if units < 1:
+        return change
+    most = clopper_pearson(0, units, level=change.level).high
+    return Interval(change.mean, -most, most, units, change.level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ never a no: figures come in two views, without those rollouts and with each as a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -97,6 +97,7 @@ _SHARES = MappingProxyType(
     {
         "precision": lambda s: s[..., 0] + s[..., 1],
         "recall": lambda s: s[..., 0] + s[..., 2],
+        "f1": lambda s: s[..., 0] + s[..., 1] + s[..., 2],
         "npv": lambda s: s[..., 2] + s[..., 3],
         "tnr": lambda s: s[..., 1] + s[..., 3],
         "accuracy": lambda s: s.sum(axis=-1),
@@ -169,6 +170,12 @@ def judge_quality(
         )  # rows the answer; yes-yes first, no-no last
         chance = float((p[0].sum() * (p[0, 0] + p[1, 0])) + (p[1].sum() * (p[0, 1] + p[1, 1])))
         bounds["kappa"] = kappa_at_one(bounds["kappa"], bounds["accuracy"], chance)
+        both = bounds["balanced_accuracy"]
+        if both.mean in (0.0, 1.0):  # so are the two that it is the mean of
+            a, b = bounds["recall"], bounds["tnr"]
+            bounds["balanced_accuracy"] = replace(
+                both, low=(a.low + b.low) / 2, high=(a.high + b.high) / 2
+            )
     tp, fp, fn, tn = (int(c) for c in counts)
     return Quality(
         n=int(sure.sum()),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import CreditError
 from ..trajectory import Step, Trajectory
 
 _WORD = re.compile(r"[a-z0-9]{3,}")
@@ -179,6 +180,8 @@ def _score_others(out, features, success_N, train, test) -> None:
     from sklearn.preprocessing import StandardScaler
 
     live = [i for i in train if len(features[i])]
+    if not live:
+        raise CreditError("want rollouts with steps to learn from; got none")
     x = np.concatenate([features[i] for i in live])
     y = np.concatenate([np.full(len(features[i]), success_N[i]) for i in live])
     if not 0 < y.mean() < 1:  # one class teaches nothing: the base rate

@@ -14,8 +14,8 @@ from rubricnb.lab.recipe import Situation, recipes, situation_of
 from rubricnb.lab.toolcalls import LEAST, learned_schemas, score_calls
 from rubricnb.metrics.auditing import audit_scores
 from rubricnb.metrics.cost_model import EXAMPLE_A
-from rubricnb.rubric import Rubric
-from rubricnb.trajectory import Observation, Step, Task, ToolCall, Trajectory
+from rubricnb.rubric import GradedGroup, Rubric
+from rubricnb.trajectory import Group, Observation, Step, Task, ToolCall, Trajectory
 from rubricnb.worlds import EXACT, OrdersDesk, offline_judge
 
 TOOLS = [
@@ -247,3 +247,78 @@ def test_rules_object_when_the_harm_is_done_and_not_before():
     assert seen.sum() >= 2
     np.testing.assert_array_equal(found["alarm"][:8][seen], touched[seen])
     assert not found["alarm"][8:].any()
+
+
+def _rollouts(tasks, each, *, words="I have updated it.", steps=2, outcome=None, **extra):
+    made = []
+    for k in range(tasks):
+        task = Task(f"t{k}", "p")
+        made += [
+            Trajectory(
+                f"t{k}/{i}", task, tuple(Step(words) for _ in range(steps)),
+                outcome=float(i % 2) if outcome is None else outcome,
+                **{n: v(i) for n, v in extra.items()},
+            )
+            for i in range(each)
+        ]  # fmt: skip
+    return logs_of(made)
+
+
+@pytest.mark.parametrize(
+    "logs",
+    [
+        _rollouts(1, 24, labels=lambda i: {"steps": {"1": 1, "2": -1 if i % 2 else 1}}),
+        _rollouts(10, 4, steps=0),
+        _rollouts(10, 4, words="!!!"),
+        _rollouts(10, 4, steps=1, outcome=0.0, labels=lambda i: {"mistake_step": 1}),
+    ],
+    ids=["one task", "no steps", "no words", "every step is the error"],
+)
+def test_rollouts_that_cannot_carry_a_section_cost_that_section_alone(logs):
+    from rubricnb.lab.run import SECTIONS, LabConfig, run_lab
+
+    made = run_lab(logs, LabConfig(resamples=50))
+    assert [s.name for s in made] == [s for s in SECTIONS if s not in ("worth", "people")]
+    assert all(s.paragraph for s in made)
+
+
+def test_no_claim_among_few_failures_is_not_certain():
+    from rubricnb.lab.false_success import false_successes
+
+    s = false_successes(_rollouts(5, 4, words="I cannot do it.", outcome=0.0), resamples=50)
+    assert "0 % (0 % to 52 % over tasks)" in s.paragraph  # 1 - 0.025 ** (1 / 5)
+    assert s.tables["rates_by_family"]["tasks"] == [5, 5]
+    s = false_successes(_rollouts(1, 6, outcome=0.0), resamples=50)
+    assert "one task, so no interval" in s.paragraph
+
+
+def test_unnamed_rollouts_are_no_agent():
+    from rubricnb.lab.judged import how_good
+
+    s = how_good(_rollouts(6, 4, model=lambda i: "m" if i > 1 else ""), resamples=50)
+    assert "One agent only" in s.paragraph
+    assert "ranking" not in s.tables
+
+
+def test_the_cascades_detector_learns_from_the_first_part_alone():
+    from rubricnb.lab.opinions import detector_opinion
+
+    logs = _rollouts(12, 4, words="I have updated it and so on.")
+    learn = np.arange(24)
+    before = detector_opinion(logs, learn=learn)
+    turned = logs_of(
+        [replace(t, outcome=t.outcome if i < 24 else 1 - t.outcome)
+         for i, t in enumerate(logs.trajectories)]
+    )  # fmt: skip
+    after = detector_opinion(turned, learn=learn)
+    assert np.array_equal(before.margin_N, after.margin_N)
+    assert np.isfinite(before.said_N).all()
+
+
+def test_a_file_of_two_judges_names_both():
+    from rubricnb.lab.opinions import judge_names
+
+    task = Task("t", "p")
+    group = Group(task, (Trajectory("a", task, (Step("x"),)),))
+    made = [GradedGroup(group, Rubric(()), ((),), record={"judge": n}) for n in ("A", "B", "A")]
+    assert judge_names(made) == "A and B"

@@ -8,7 +8,7 @@ import pytest
 from planted import EVIL
 
 from rubricnb import Criterion, FailedJudgement, GradedGroup, Label, Rubric, Verdict
-from rubricnb.errors import CreditError, FormatError
+from rubricnb.errors import FormatError
 from rubricnb.lab import export_sheet, save, with_people
 from rubricnb.lab.section import SIMULATED
 from rubricnb.lab.sheet import citation_overlap, read_answers, read_key
@@ -126,8 +126,7 @@ def test_unsure_answers_and_failed_judgements_are_no_labels(tmp_path):
     row = with_people(tmp_path / "key.json", [said]).tables["people"]
     assert (row["answered"][0], row["unsure"][0], row["kappa"][0]) == (8, 4, 1.0)
     nothing = answers(tmp_path, lambda _: "unsure", name="Bob")
-    with pytest.raises(CreditError, match="other than 'unsure'"):
-        with_people(tmp_path / "key.json", [nothing])
+    assert "sure of" in with_people(tmp_path / "key.json", [nothing]).skipped
 
 
 def test_two_people_are_compared_with_one_another(textbook):
@@ -239,3 +238,56 @@ def test_in_a_real_browser_the_sheet_is_filled_in_and_its_file_is_read(tmp_path)
     assert made.by_item == {i.id: (i.label, i.steps) for i in items}
     section = with_people(paths["key"], [tmp_path / "labels.json"])
     assert section.tables["people"]["kappa"] == [1.0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a["answers"].append(a["answers"][0] | {"verdict": "fail"}),
+        lambda a: a["answers"][0].update(id=["q1"]),
+        lambda a: a["answers"][0].update(verdict={"pass": 1}),
+        lambda a: a["answers"][0].update(steps=3),
+        lambda a: a.update(answers=7),
+    ],
+)
+def test_tampered_answers_are_refused_with_their_place(textbook, change):
+    folder, _ = textbook
+    path = answers(folder, lambda i: "pass")
+    found = json.loads(path.read_text())
+    change(found)
+    path.write_text(json.dumps(found))
+    with pytest.raises(FormatError, match=r"Ann\.json"):
+        read_answers(path, folder / "key.json")
+
+
+def test_one_persons_answers_are_no_second_person(textbook):
+    folder, _ = textbook
+    path = answers(folder, lambda i: "pass")
+    with pytest.raises(FormatError, match="once"):
+        with_people(folder / "key.json", [path, path], resamples=50)
+
+
+def test_who_is_sure_of_nothing_is_no_error(textbook):
+    folder, human = textbook
+    ann = answers(folder, lambda i: human[i["task_id"]])
+    bob = answers(folder, lambda i: "unsure", name="Bob")
+    assert with_people(folder / "key.json", [bob], resamples=50).skipped
+    s = with_people(folder / "key.json", [ann, bob], resamples=50)
+    assert s.tables["people"]["labeller"] == ["Ann"]
+
+
+def test_full_agreement_plans_no_sample_of_one(tmp_path):
+    export_sheet([one(f"t{i}", P if i % 2 else F) for i in range(20)], tmp_path, 20)
+    path = answers(tmp_path, lambda i: i["label"])
+    s = with_people(tmp_path / "key.json", [path], resamples=50)
+    assert s.tables["people"]["needed for kappa"] == [None]
+    assert s.tables["people"]["needed for agreement"] == [None]
+    assert "cannot be told" in s.paragraph
+
+
+def test_answers_do_not_fit_a_sheet_that_showed_other_words(tmp_path):
+    ids = []
+    for words in ("I look.", "I leap."):
+        export_sheet([one("t", P, words=words)], tmp_path / words, 1)
+        ids.append(read_key(tmp_path / words / "key.json")[0])
+    assert ids[0] != ids[1]

@@ -111,3 +111,14 @@ def test_errors():
         cascade(tiers, y, ([0, 1], [1, 2], [3]))
     with pytest.raises(CreditError, match="want two tiers"):
         cascade(tiers[:1], y, thirds(30))
+
+
+def test_a_missing_answer_is_no_wrong_answer():
+    n = 300
+    y = np.arange(n) % 2.0
+    none = Tier("mute", np.full(n, np.nan), np.zeros((n, 1)), 1.0)
+    half = Tier("half", np.where(np.arange(n) % 3, y, np.nan), np.zeros((n, 1)), 0.1)
+    a = cascade([half, none], y, tuple(np.split(np.arange(n), 3)), risk=0.1)
+    assert np.isnan(a.top_accuracy)
+    assert a.top_unanswered == a.accuracy == 1.0
+    assert a.unanswered == pytest.approx(1 / 3, abs=0.02)

@@ -299,3 +299,9 @@ def test_rankings():
     assert same.intervals["kendall"].mean == 1.0
     assert ranking_fidelity(1 - label, label, agents).kendall == -1.0
     assert np.isnan(ranking_fidelity(label[:40], label[:40], agents[:40]).kendall)
+
+
+def test_a_perfect_judge_of_few_tasks_is_not_certain_in_any_figure():
+    q = judge_quality([1, 0] * 5, [1, 0] * 5, [i // 2 for i in range(10)], resamples=50)
+    for name in ("precision", "recall", "f1", "accuracy", "balanced_accuracy", "kappa"):
+        assert q.intervals[name].low < 0.6, name

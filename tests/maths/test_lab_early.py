@@ -289,3 +289,11 @@ def test_cluster_share_covers_a_rare_event():
     assert hits / runs >= 0.93
     plain = sum(rng.random(40).min() >= 0.02 for _ in range(runs)) / runs
     assert plain > 0.3  # so often there is none, and [0, 0] would be wrong
+
+
+def test_an_auditor_that_is_never_right_or_never_wrong_is_not_certain():
+    for named, low, high in ((1, 0.0, 1 - 0.025 ** (1 / 5)), (2, 0.025 ** (1 / 5), 1.0)):
+        a = audit_scores([2] * 5, [named] * 5, [2] * 5, range(5), resamples=50)
+        for name in ("exact_f1", "precision", "recall"):
+            assert a.intervals[name].low == pytest.approx(low)
+            assert a.intervals[name].high == pytest.approx(high)

@@ -290,3 +290,12 @@ def test_attacks_take_rewrites_that_are_given():
     ]
     assert e.missing == 1
     assert e.failures + e.successes == 23
+
+
+def test_an_attack_that_moved_nothing_is_not_certain_to_move_nothing():
+    e = effect([0] * 5 + [1] * 5, [0] * 5 + [1] * 5, [0] * 5 + [1] * 5, range(10), resamples=50)
+    most = 1 - 0.025 ** (1 / 5)
+    for name in ("delta", "recall_change"):
+        assert e.intervals[name].mean == 0
+        assert e.intervals[name].low == pytest.approx(-most)
+        assert e.intervals[name].high == pytest.approx(most)
