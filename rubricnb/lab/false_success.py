@@ -247,7 +247,9 @@ def _words(aurocs: dict[str, Any], flagged: Interval, y: np.ndarray) -> list[str
     if main.high - main.low > 0.15:
         said.append("The interval is wide: more tasks are needed before this is relied on.")
     if not any("unseen" in k for k in aurocs):
-        said.append("One model only: whether the signal is that model's voice cannot be told.")
+        said.append(
+            "One model, or some unnamed: whether the signal is a model's voice cannot be told."
+        )
     return said
 
 
