@@ -120,18 +120,20 @@ def largest(
 
 
 def claim(result: Result) -> str:
-    """Return what the numbers allow to be said, in one paragraph made from them."""
-    if result.seeds < ENOUGH_SEEDS:
+    """Return what the numbers allow to be said: differences of enough paired seeds, no others."""
+    enough = [(name, d) for _, _, name, d in result.differences if d.n >= ENOUGH_SEEDS]
+    few = [d.n for *_, d in result.differences if d.n < ENOUGH_SEEDS]
+    if not enough:
         return (
             f"No claim with fewer than {ENOUGH_SEEDS} seeds: the fewest paired seeds here are "
             f"{result.seeds}."
         )
-    said = [_sentence(name, d) for _, _, name, d in result.differences]
-    count = len(said)
-    more = (
-        f" {count} differences are shown without correction for their number." if count > 1 else ""
-    )
-    return " ".join(said) + more
+    said = [_sentence(name, d) for name, d in enough]
+    if len(enough) > 1:
+        said.append(f"{len(enough)} differences are shown without correction for their number.")
+    if few:
+        said.append(f"Nothing is said of {len(few)} with fewer than {ENOUGH_SEEDS} paired seeds.")
+    return " ".join(said)
 
 
 def _sentence(name: str, d: Interval) -> str:

@@ -14,6 +14,8 @@ from rubricnb.errors import ConfigError, RunError
 from rubricnb.experiments import studying
 from rubricnb.experiments.records import RunKey, seal, write_json
 from rubricnb.experiments.studies import POOLS, SIZES, STUDIES, conditions, size, study, told
+from rubricnb.experiments.studying import Result
+from rubricnb.metrics import Interval
 from rubricnb.train.arms import Arm
 from rubricnb.train.evaluate import SPLITS
 from rubricnb.train.graders import ArmGrader
@@ -129,3 +131,15 @@ def test_the_judge_of_the_closing_believes_it():
         rewards[view] = [sum(j.value for j in row) for row in graded.judgements]
     assert rewards["closing"][0] > rewards["closing"][1] > rewards["closing"][2]
     assert rewards["full"][0] < 0
+
+
+def test_a_claim_is_made_of_enough_seeds_and_of_no_difference_with_fewer():
+    d = Interval(0.1, 0.05, 0.15, 5)
+    some = Result(
+        study("early"), SIZES["full"], (), {},
+        (("a", "b", "a over b", d), ("c", "b", "c over b", replace(d, n=2))),
+    )  # fmt: skip
+    said = studying.claim(some)
+    assert "A over b: gains (+10.0 [+5.0, +15.0] points, n = 5)." in said
+    assert "c over b" not in said.lower()
+    assert "Nothing is said of 1 with fewer than 5 paired seeds." in said
