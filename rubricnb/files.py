@@ -179,7 +179,8 @@ def decode(line: str, where: str = "") -> Trajectory | GradedGroup | dict[str, A
     if not isinstance(row, dict) or "rubricnb" not in row:
         raise FormatError(
             f'{where}: want an object with "rubricnb" and "kind"; got {line[:60]!r} '
-            "(a log of another format? try `rubricnb import` first)"
+            "(a log of another format? try `rubricnb import` first; what `rubricnb grade "
+            "--protocol` writes is not a graded group)"
         )
     if row.pop("rubricnb") != VERSION:
         raise FormatError(f"{where}: want version {VERSION} of the format; got another")

@@ -10,12 +10,15 @@ from typing import Annotated
 
 import typer
 
+from ..fidelity.sizes import SIZES
 from . import app
+
+_SIZES = "; ".join(f"{s.name}: meant for {s.minutes} minutes on two cores" for s in SIZES.values())
 
 
 @app.command("fidelity")
 def fidelity(
-    profile: Annotated[str, typer.Option(help="quick, small or full")] = "quick",
+    profile: Annotated[str, typer.Option(help=_SIZES)] = "quick",
     runs: Annotated[Path, typer.Option(help="folder of all runs")] = Path("runs"),
     seed: Annotated[
         list[int] | None,
@@ -31,6 +34,7 @@ def fidelity(
 
     The true advantage is estimated in the bundled world by roll-ins from saved states. What is
     finished is kept: run it again to go on; with --seed, several processes share the work.
+    Table, figures and finding are in RUNS/PROFILE/fidelity, and the finding is printed.
     """
     from ..fidelity import (
         home_of,

@@ -41,6 +41,7 @@ def study(
     """Run a training study; the same command goes on after an interruption.
 
     Seeds may be split over commands: the table is then made of all that are finished.
+    What each asks is in notebook 12; the paths of its table and figure are printed at the end.
     """
     from ..experiments import studying  # pandas, plotly: only when they are needed
 

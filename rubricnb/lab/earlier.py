@@ -104,6 +104,8 @@ def early_stopping(
         fit, held, test = split_clusters(cluster_N, (0.4, 0.3, 0.3), rng)
         if min(y[fit].sum(), (1 - y[fit]).sum()) < 1 or not len(test):
             continue
+        if callable(scores) and len({cluster_N[j] for j in fit}) < 2:
+            continue  # a verifier is scored on tasks that it has not seen
         at = scores(fit) if callable(scores) else scores
         model = fit_ratio([at[j] for j in fit], y[fit])
         good = [j for j in held if y[j] == 1]
@@ -214,6 +216,11 @@ def _alarms(logs, scores, alpha, delta, seed, tables, figures, values, said) -> 
         )
         return
     tables["alarms"] = columns_of(rows)
+    if not rows:
+        said.append(
+            f"Nothing is measured: want tasks enough to fit, calibrate and test apart; got "
+            f"{len(set(cluster))} with labels."
+        )
     for name, one in found.items():
         if not one.alarms:
             continue

@@ -11,6 +11,12 @@ from pathlib import Path
 from ..errors import ConfigError, RubricNBError
 from .profile import Profile
 
+_INSTALL = "rubricnb install-world "
+_WORLD = {
+    "appworld": _INSTALL + "appworld, then the engine's own download as named",
+    "tau2": "no package: install it as said",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
@@ -151,7 +157,7 @@ def _world(use) -> Iterator[Need]:
         finally:
             getattr(place, "close", lambda: None)()
     except (RubricNBError, OSError, ImportError) as e:
-        yield Need(what, False, str(e).splitlines()[0][:200], f"rubricnb install-world {use.name}")
+        yield Need(what, False, str(e).splitlines()[0], _WORLD.get(use.name, _INSTALL + use.name))
         return
     yield Need(what, n == use.tasks, f"{n} tasks", "set the number, or install the whole data")
 
