@@ -67,6 +67,10 @@ class LabConfig:
         unknown = sorted(set(self.only) - set(SECTIONS))
         if unknown:
             raise ConfigError(f"want sections among {SECTIONS}; got {unknown[0]!r}")
+        for name, given in (("people", self.key), ("worth", self.runs)):
+            if name in self.only and given is None:
+                need = "a sheet's key" if name == "people" else "a study's runs"
+                raise ConfigError(f"want {need} for the section {name!r}; got none")
         if not (0 < self.alpha < 1 and 0 < self.delta < 1):
             raise ConfigError(f"want alpha and delta in (0, 1); got {self.alpha} and {self.delta}")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rubricnb.errors import FormatError
+from rubricnb.errors import ConfigError, FormatError
 from rubricnb.judge import Call, CallableJudge
 from rubricnb.lab import desk_logs, logs_of, what_recipe
 from rubricnb.lab.prefixes import GENERIC, audit_with_judge, desk_audit_rubric, prefix
@@ -322,3 +322,13 @@ def test_a_file_of_two_judges_names_both():
     group = Group(task, (Trajectory("a", task, (Step("x"),)),))
     made = [GradedGroup(group, Rubric(()), ((),), record={"judge": n}) for n in ("A", "B", "A")]
     assert judge_names(made) == "A and B"
+
+
+@pytest.mark.parametrize(
+    "given", [{"only": ("people",)}, {"only": ("worth",)}, {"alpha": 1.5}, {"delta": 0.0}]
+)
+def test_settings_that_answer_nothing_are_refused_at_once(given):
+    from rubricnb.lab.run import LabConfig
+
+    with pytest.raises(ConfigError, match="want"):
+        LabConfig(**given)
