@@ -1,4 +1,5 @@
 # make reproduce   set up .venv from the lock file and run the whole study (about 20 minutes)
+# make studies     the studies beyond the paper's: fidelity of credit, when it helps, all rules
 # make test        set up and run the tests
 # make test-full   the same with the slow tests
 # make env         set up .venv only
@@ -12,7 +13,7 @@ PROFILE ?= small
 export OMP_NUM_THREADS ?= 1
 export RUBRICNB_APPWORLD ?= $(abspath $(VENV))/appworld
 
-.PHONY: env engines reproduce test test-full lint lock clean
+.PHONY: env engines reproduce studies test test-full lint lock clean
 
 env: $(VENV)/.installed
 
@@ -35,6 +36,14 @@ $(VENV)/.engines: $(VENV)/.installed
 
 reproduce: env
 	$(BIN)/rubricnb reproduce --profile $(PROFILE)
+
+# What goes beyond the paper: where credit lands, and when it helps (notebooks 11 and 12). quick is
+# minutes; small takes hours, and goes on where it was.
+studies: env
+	$(BIN)/rubricnb fidelity --profile $(PROFILE)
+	$(BIN)/rubricnb study early --profile $(PROFILE)
+	$(BIN)/rubricnb study closing --profile $(PROFILE)
+	$(BIN)/rubricnb study rules --profile $(PROFILE)
 
 test: engines lint
 	$(BIN)/python -m pytest -m "not slow and not gpu"

@@ -128,6 +128,12 @@ def reads_studies(path: Path) -> bool:
     return bool(book.metadata.get("rubricnb", {}).get("studies", False))
 
 
+def own_command(path: Path) -> str:
+    """Return the command that makes what a notebook shows; "" where ``reproduce`` does."""
+    book = nbformat.read(path, as_version=4)
+    return str(book.metadata.get("rubricnb", {}).get("command", ""))
+
+
 def kept(path: Path, promises: Sequence[str], home: Path, since: float = 0.0) -> tuple[Path, ...]:
     """Return the promised files, each there, not empty and written since a moment.
 

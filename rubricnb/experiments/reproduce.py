@@ -16,6 +16,7 @@ from .notebooks import (
     check,
     fingerprint,
     ordered,
+    own_command,
     reads_studies,
     reads_trainings,
     recall,
@@ -63,7 +64,9 @@ def reproduce(
     extra: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = print,
 ) -> list[Executed]:
-    """Run every notebook of the study in order and return what each left.
+    """Run every notebook of the paper's study in order and return what each left.
+
+    Notebooks on more than that, with a command of their own, are named and left to it.
 
     Each gets the parameters ``profile`` and ``runs``. One of them trains what is not trained yet.
     A notebook whose text, parameters, code and trainings are as they were, and whose files still
@@ -82,7 +85,12 @@ def reproduce(
     home = (Path(out) / profile.name).resolve()
     home.mkdir(parents=True, exist_ok=True)
     parameters = {"profile": profile.name, "runs": str(home.parent), **(extra or {})}
-    paths = ordered(folder)
+    paths = []
+    for path in ordered(folder):
+        if command := own_command(path):
+            say(f"{path.name}: not of the paper's study; see `{command} --help`")
+        else:
+            paths.append(path)
     for path in paths:  # All of them before the first runs: a refusal must not cost an hour.
         check(path, parameters)
     start, done = time.monotonic(), []

@@ -81,3 +81,17 @@ def test_a_second_run_runs_nothing_again(home):
     )
     assert done.returncode == 0
     assert "(0 run" in done.stdout, done.stdout[-500:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", ["11", "12"])
+def test_notebooks_beyond_the_paper_run_at_the_quick_size(number, home, tmp_path):
+    (path,) = (ROOT / "notebooks").glob(f"{number}_*.ipynb")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    made = tmp_path / path.name
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", "-k", "python3"]
+    command += [path, made, "-p", "profile", "quick", "-p", "runs", home.parent]
+    done = subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for promise in nbformat.read(path, as_version=4).metadata["rubricnb"]["promises"]:
+        assert list(home.glob(promise)), promise

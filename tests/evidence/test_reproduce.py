@@ -225,3 +225,11 @@ def test_profiles_in_the_help_are_those_of_the_study():
     for p in PROFILES.values():
         assert f"{p.name}: {len(p.seeds)} seed(s)" in text
         assert dataclasses.asdict(p)["name"] == p.name
+
+
+def test_a_notebook_with_a_command_of_its_own_is_named_and_left_to_it(tmp_path):
+    notebook(tmp_path / "nb")
+    notebook(tmp_path / "nb", "02_more.ipynb", code="raise SystemExit", command="rubricnb fidelity")
+    done, said = go(tmp_path)
+    assert [d.source.name for d in done] == ["01_one.ipynb"]
+    assert "02_more.ipynb: not of the paper's study; see `rubricnb fidelity --help`" in said
