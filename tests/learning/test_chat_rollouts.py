@@ -85,7 +85,7 @@ def scripted(tokenizer, scripts):
 
 def play(tokenizer, model, scripts, **limits):
     rollouts = ChatRollouts(Bell(), "train", tokenizer, ChatLimits())
-    prompt = rollouts._begin(rollouts.tasks["bell_1"], "").prompt
+    prompt = rollouts._begin(rollouts.tasks["bell_1"], "", 0).prompt
     if "context" in limits:  # given without the prompt
         limits["context"] += len(prompt)
     rollouts = ChatRollouts(Bell(), "train", tokenizer, ChatLimits(**limits))
