@@ -208,6 +208,22 @@ def joint_key(*keys: NDArray) -> NDArray[np.int64]:
     return code
 
 
+def less_means(
+    value_GS: Array, tokens_GS: Array, key_GS: NDArray[np.int64], used_GS: NDArray[np.bool_]
+) -> Array:
+    """(G, S) each value less the token-weighted mean of the used ones that share its key.
+
+    Exactly 0 for a value that is alone, not the rounding of a - a, and where nothing is used.
+    """
+    key, n, a = key_GS[used_GS], tokens_GS[used_GS], value_GS[used_GS]
+    push, tokens = np.bincount(key, n * a), np.bincount(key, n)
+    mean = push / np.where(tokens > 0, tokens, 1.0)
+    lone = np.bincount(key)[key] == 1
+    out = np.zeros(value_GS.shape)
+    out[used_GS] = np.where(lone, 0.0, a - mean[key])
+    return out + 0.0
+
+
 def last_live(live_GS: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """(G, S) mask of each rollout's last step with tokens."""
     after = np.cumsum(live_GS[:, ::-1], axis=1)[:, ::-1]

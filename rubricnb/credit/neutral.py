@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .batch import CreditBatch
-from .common import Array, as_finite, joint_key
+from .common import Array, as_finite, joint_key, less_means
 
 
 def type_neutral(
@@ -42,13 +42,7 @@ def type_neutral(
     A = batch.advantage(rule="neutral", ddof=ddof, eps=eps)
     used = batch.live_GS & batch.graded("rubric", "neutral")[:, None]
     group = np.broadcast_to(batch.group_G[:, None], a.shape)
-    key = joint_key(group, batch.need("kind_GS", "neutral"))[used]
-    n = batch.tokens_GS[used]
-    plain = np.broadcast_to(A[:, None], a.shape)[used]
-    excess = np.bincount(key, n * (a[used] - plain))
-    tokens = np.bincount(key, n)
-    lone = np.bincount(key)[key] == 1
-    out = np.zeros(a.shape)
-    mean = excess / np.where(tokens > 0, tokens, 1.0)
-    out[used] = np.where(lone, plain, a[used] - mean[key])
-    return out + 0.0
+    key = joint_key(group, batch.need("kind_GS", "neutral"))
+    plain = np.broadcast_to(A[:, None], a.shape)
+    excess = less_means(np.where(used, a - plain, 0.0), batch.tokens_GS, key, used)
+    return np.where(used, plain + excess, 0.0) + 0.0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .batch import CreditBatch
-from .common import Array, as_finite, joint_key
+from .common import Array, as_finite, joint_key, less_means
 
 
 def recentre(batch: CreditBatch, credit_GS: ArrayLike) -> Array:
@@ -37,12 +37,5 @@ def recentre(batch: CreditBatch, credit_GS: ArrayLike) -> Array:
     a = as_finite("credit_GS", credit_GS, batch.tokens_GS.shape)
     used = batch.live_GS & batch.graded("rubric", "recentred")[:, None]
     group = np.broadcast_to(batch.group_G[:, None], a.shape)
-    key = joint_key(group, batch.need("kind_GS", "recentred"))[used]
-    n = batch.tokens_GS[used]
-    push, tokens = np.bincount(key, n * a[used]), np.bincount(key, n)
-    mean = push / np.where(tokens > 0, tokens, 1.0)
-    lone = np.bincount(key)[key] == 1
-    out = np.zeros(a.shape)
-    # Exactly 0 where nothing is to be compared, not the rounding of a - a.
-    out[used] = np.where(lone, 0.0, a[used] - mean[key])
-    return out + 0.0
+    key = joint_key(group, batch.need("kind_GS", "recentred"))
+    return less_means(a, batch.tokens_GS, key, used)

@@ -66,6 +66,18 @@ class Sampled:
         return tuple(int(s > 0) for s in self.step_ids)
 
 
+def columns(made: Sequence[Sampled]) -> dict[str, list]:
+    """Return rollouts as trl's ``rollout_func`` gives them, and what CreditGRPOTrainer reads."""
+    return {
+        "prompt_ids": [list(s.prompt_ids) for s in made],
+        "completion_ids": [list(s.completion_ids) for s in made],
+        "logprobs": [list(s.logprobs) for s in made],
+        "env_mask": [list(s.action_mask) for s in made],
+        "step_ids": [list(s.step_ids) for s in made],
+        "trajectory": [s.trajectory for s in made],
+    }
+
+
 class _Row:
     """One episode in the making."""
 

@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import ConfigError
 from ..files import to_json
 from ..policy.chat_calls import read_calls, split_thinking
-from ..policy.rollout import Sampled
+from ..policy.rollout import Sampled, columns
 from ..policy.template import check_template, glue, neutralise
 from ..seeds import child_seed
 from ..trajectory import Observation, Step, ToolCall, Trajectory
@@ -98,14 +98,7 @@ class ChatRollouts:
             temperature=trainer.args.temperature,
             engine=sample,
         )
-        return {
-            "prompt_ids": [list(s.prompt_ids) for s in made],
-            "completion_ids": [list(s.completion_ids) for s in made],
-            "logprobs": [list(s.logprobs) for s in made],
-            "env_mask": [list(s.action_mask) for s in made],
-            "step_ids": [list(s.step_ids) for s in made],
-            "trajectory": [s.trajectory for s in made],
-        }
+        return columns(made)
 
     def play(
         self,

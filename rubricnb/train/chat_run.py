@@ -27,7 +27,7 @@ from ..files import graded_to_json
 from ..policy.chat import chat_lora
 from .chat_rollouts import ChatRollouts
 from .chat_turns import memory
-from .credit_trainer import CreditGRPOTrainer, CreditStep, Grader
+from .credit_trainer import CreditStep, Grader, WithoutCards
 from .graders import sample_of
 from .steps import step_row
 
@@ -129,13 +129,6 @@ def chat_config(
     return GRPOConfig(**{**told, **options})
 
 
-class ChatTrainer(CreditGRPOTrainer):
-    """The trainer without model cards, which would name a model hub."""
-
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing."""
-
-
 class ChatRecorder(TrainerCallback):
     """One row a step in train.jsonl, and a few graded groups in groups.jsonl.
 
@@ -206,7 +199,7 @@ def train_chat(
     recorder = ChatRecorder(folder, rollouts)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*")
-        trainer = ChatTrainer(
+        trainer = WithoutCards(
             model=model,
             args=config,
             train_dataset=rollouts.dataset(),

@@ -232,6 +232,13 @@ class CreditGRPOTrainer(GRPOTrainer):
         return credit
 
 
+class WithoutCards(CreditGRPOTrainer):
+    """The trainer without model cards, which trl would render into every checkpoint."""
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Graded:
     """Between trl's reward call and the end of the batch."""

@@ -28,7 +28,7 @@ from transformers import TrainerCallback
 
 from ..errors import ConfigError
 from ..files import graded_to_json, to_json
-from ..policy.rollout import roll
+from ..policy.rollout import columns, roll
 from ..policy.tokens import Words, load_tokenizer
 from ..policy.warmup import open_policy, policy_folder
 from ..rubric import Rubric
@@ -39,7 +39,7 @@ from ..worlds.desk_judge import offline_judge
 from ..worlds.static_rubric import Limits, save_static, select_static
 from .arms import Arm
 from .arms import arm as arm_of
-from .credit_trainer import CreditGRPOTrainer, CreditStep
+from .credit_trainer import CreditGRPOTrainer, CreditStep, WithoutCards
 from .evaluate import evaluate
 from .flagged import flagging
 from .graders import ArmGrader, sample_of, summed
@@ -172,14 +172,11 @@ def static_rubric(policy: torch.nn.Module, words: Words, plan: Arm, folder: Path
     return rubric
 
 
-class _Trainer(SlicedLogps, CreditGRPOTrainer):
+class StudyTrainer(SlicedLogps, WithoutCards):
     """The trainer of the study: the same numbers with less padding, and no model cards."""
 
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: trl would render one into every step's checkpoint."""
 
-
-class _Rollouts:
+class DeskRollouts:
     """trl's rollout function over the bundled desk; seeds follow from the step's number."""
 
     def __init__(self, words: Words, settings: Settings, seed: int) -> None:
@@ -197,17 +194,10 @@ class _Rollouts:
             [child_seed(self.seed, "rollout", name) for name in names],
             ids=names,
         )
-        return {
-            "prompt_ids": [list(s.prompt_ids) for s in made],
-            "completion_ids": [list(s.completion_ids) for s in made],
-            "logprobs": [list(s.logprobs) for s in made],
-            "env_mask": [list(s.action_mask) for s in made],
-            "step_ids": [list(s.step_ids) for s in made],
-            "trajectory": [s.trajectory for s in made],
-        }
+        return columns(made)
 
 
-class _Recorder(TrainerCallback):
+class Recorder(TrainerCallback):
     """One row a step, sampled groups, adapters at the checkpoints; whole or not at all."""
 
     def __init__(self, folder: Path, settings: Settings, grader: ArmGrader) -> None:
@@ -261,7 +251,7 @@ def _write(path: Path, lines: Iterable[str]) -> None:
     os.replace(part, path)
 
 
-def _last_whole(trainer: Path) -> Path | None:
+def last_whole(trainer: Path) -> Path | None:
     """The newest whole checkpoint; others are removed."""
     found = sorted(trainer.glob("checkpoint-*"), key=lambda p: int(p.name.split("-")[1]))
     whole = [p for p in found if (p / "whole").exists()]
@@ -276,12 +266,12 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
     model, words = open_policy(policy)
     static = static_rubric(model, words, plan, folder) if plan.rubric == "static" else None
     grader = ArmGrader(plan, seed, static)
-    recorder = _Recorder(folder, settings, grader)
-    rollouts = _Rollouts(words, settings, seed)
+    recorder = Recorder(folder, settings, grader)
+    rollouts = DeskRollouts(words, settings, seed)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*")
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*")
-        trainer = _Trainer(
+        trainer = StudyTrainer(
             model=model,
             args=grpo_config(settings, seed, folder / "trainer"),
             train_dataset=Dataset.from_list([{"prompt": name} for name in rollouts.tasks]),
@@ -294,18 +284,18 @@ def _train(policy: str, plan: Arm, seed: int, settings: Settings, folder: Path) 
             observer=recorder.observe,
             callbacks=[recorder],
         )
-        checkpoint = _last_whole(folder / "trainer")
+        checkpoint = last_whole(folder / "trainer")
         done = 0 if checkpoint is None else recorder.back_to(checkpoint)
         # trl would take one step more where a checkpoint is of the last step already.
         if done < settings.steps:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
             done = trainer.state.global_step
     if _main():
-        _finish(folder, recorder, grader)
+        finish(folder, recorder, grader)
     return done
 
 
-def _finish(folder: Path, recorder: _Recorder, grader: ArmGrader) -> None:
+def finish(folder: Path, recorder: Recorder, grader: ArmGrader) -> None:
     files = sorted((folder / "groups").glob("*.jsonl"))
     part = folder / "groups.jsonl.gz.part"
     # No time and no name in the header: equal groups, equal bytes.

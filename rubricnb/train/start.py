@@ -39,11 +39,11 @@ from ..worlds.static_rubric import load_static
 from .arms import arm
 from .chat_rollouts import ChatRollouts
 from .chat_turns import ChatLimits
-from .credit_trainer import CreditGRPOTrainer
+from .credit_trainer import CreditGRPOTrainer, WithoutCards
 from .engines import commands, lora_config, trl_config
 from .graders import ArmGrader
 from .profile import Profile, flat
-from .run import _finish, _last_whole, _Recorder, _Rollouts, _Trainer
+from .run import DeskRollouts, Recorder, StudyTrainer, finish, last_whole
 
 # What may change between two sittings of one training: it changes no number of it.
 FREE = (
@@ -79,7 +79,7 @@ def start(profile: Profile, folder: str | Path, say: Say = lambda line: None) ->
         seed(child_seed(profile.training.seed, name))
     random.seed(child_seed(profile.training.seed, "python"))
     trainer, recorder, grader = trainer_of(profile, folder, say)
-    checkpoint = _last_whole(folder / "trainer")
+    checkpoint = last_whole(folder / "trainer")
     done = 0 if checkpoint is None else recorder.back_to(checkpoint)
     if done:
         say(f"going on from step {done}")
@@ -88,7 +88,7 @@ def start(profile: Profile, folder: str | Path, say: Say = lambda line: None) ->
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trainer.accelerator.wait_for_everyone()
     if trainer.accelerator.is_main_process:
-        _finish(folder, recorder, grader)
+        finish(folder, recorder, grader)
         shutil.rmtree(folder / "trainer", ignore_errors=True)
         shutil.rmtree(folder / "groups", ignore_errors=True)
     return folder
@@ -127,14 +127,7 @@ def _bound(told: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in told.items() if not any(f"{k}.".startswith(f"{n}.") for n in FREE)}
 
 
-class _ChatTrainer(CreditGRPOTrainer):
-    """The trainer without model cards, which trl would render into every checkpoint."""
-
-    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing."""
-
-
-class _Full(_Recorder):
+class _Full(Recorder):
     """The study's recorder; adapters are copied from trl's checkpoints, whatever shards a model."""
 
     def __init__(self, folder: Path, profile: Profile, grader: ArmGrader, say: Say) -> None:
@@ -177,7 +170,7 @@ def trainer_of(
     recorder = _Full(folder, profile, grader, say)
     model, tokenizer, rollouts = _policy(profile)
     recorder.rollouts = rollouts
-    kind = _ChatTrainer if profile.policy.tiny is None else _Trainer
+    kind = WithoutCards if profile.policy.tiny is None else StudyTrainer
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*")
         warnings.filterwarnings("ignore", message=".*gradient_checkpointing.*")
@@ -237,7 +230,7 @@ def _policy(profile: Profile) -> tuple[Any, Any, Any]:
         if w.name != "orders":
             raise ConfigError(f"want the world orders for a tiny policy; got {w.name!r}")
         model, words = open_policy(p.tiny)
-        rollouts = _Rollouts(words, SimpleNamespace(pool=w.split), profile.training.seed)
+        rollouts = DeskRollouts(words, SimpleNamespace(pool=w.split), profile.training.seed)
         return model, load_tokenizer(policy_folder(p.tiny)), rollouts
     world = open_world(w.name, **w.options)
     name, gguf = model_files(p.model, p.gguf)

@@ -1,6 +1,8 @@
 """A chat model small enough for tests, and the real one that ships in a package."""
 
 import functools
+import json
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,14 +14,16 @@ from rubricnb.policy.chat import OURS, open_chat
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
 
 
-def tiny_tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes, control tokens, and our ChatML template."""
+def byte_tokenizer(
+    special: Sequence[str] = SPECIAL, template: str | None = None
+) -> PreTrainedTokenizerFast:
+    """Bytes and control tokens, with this chat template or none."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=300,
-        special_tokens=SPECIAL,
+        special_tokens=list(special),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -27,8 +31,41 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     made = PreTrainedTokenizerFast(
         tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>"
     )
-    made.chat_template = OURS.read_text()
+    if template is not None:
+        made.chat_template = template
     return made
+
+
+def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
+    """One token a word; the first two are the padding and the end."""
+    raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token=words[0]))
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token=words[0], eos_token=words[1])
+
+
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """Bytes, control tokens, and our ChatML template."""
+    return byte_tokenizer(template=OURS.read_text())
+
+
+class Counter:
+    """An environment as trl wants it."""
+
+    def reset(self, **row) -> str | None:
+        self.total = 0
+        return None
+
+    def add(self, number: int) -> str:
+        """Add a number.
+
+        Args:
+            number: what to add.
+
+        Returns:
+            The total.
+        """
+        self.total += int(number)
+        return json.dumps({"total": self.total})
 
 
 def tiny_model(tokenizer: PreTrainedTokenizerFast, context: int = 8192) -> LlamaForCausalLM:

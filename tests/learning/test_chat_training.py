@@ -10,11 +10,12 @@ from peft import PeftModel
 
 from rubricnb.train.arms import arm
 from rubricnb.train.chat_rollouts import ChatLimits, ChatRollouts
-from rubricnb.train.chat_run import ChatTrainer, chat_config, device_found, train_chat
+from rubricnb.train.chat_run import chat_config, device_found, train_chat
+from rubricnb.train.credit_trainer import WithoutCards
 from rubricnb.train.graders import ArmGrader
 from rubricnb.worlds.desk import OrdersDesk
 from rubricnb.worlds.desk_judge import offline_judge
-from tests.learning.chat_models import open_smol, tiny_model, tiny_tokenizer
+from tests.learning.chat_models import Counter, open_smol, tiny_model, tiny_tokenizer
 
 CUDA = pytest.param("cuda", marks=pytest.mark.gpu)
 # SmolLM2 would rather talk than act: its messages are begun for it.
@@ -102,26 +103,6 @@ def test_a_few_steps_of_smollm2(tmp_path, on):
     assert max(r["peak_rss_mib"] for r in rows) < 4096
 
 
-class Till:
-    """A trl user's environment."""
-
-    def reset(self, **row) -> str | None:
-        self.total = 0
-        return None
-
-    def add(self, number: int) -> str:
-        """Add a number.
-
-        Args:
-            number: what to add.
-
-        Returns:
-            The total.
-        """
-        self.total += int(number)
-        return json.dumps({"total": self.total})
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 def test_an_environment_factory_trains_smollm2(tmp_path):
@@ -129,12 +110,12 @@ def test_an_environment_factory_trains_smollm2(tmp_path):
     seen = []
     config = chat_config(tmp_path, steps=1, beta=0.0, micro=2, use_cpu=True, bf16=False)
     config.max_completion_length = 24
-    ChatTrainer(
+    WithoutCards(
         model=model,
         args=config,
         train_dataset=Dataset.from_list([{"prompt": [{"role": "user", "content": "Add 2."}]}]),
         processing_class=tokenizer,
-        environment_factory=Till,
+        environment_factory=Counter,
         grader=longer_is_better,
         rule="grpo",
         observer=seen.append,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 from trl import GRPOConfig
 
 from rubricnb.credit import CreditBatch
@@ -14,6 +14,7 @@ from rubricnb.train.credit_trainer import CreditGRPOTrainer, _counts, _step_ids,
 from rubricnb.train.transcripts import trajectory_of
 from rubricnb.trajectory import Step, Task, Trajectory
 from rubricnb.worlds import offline_judge
+from tests.learning.chat_models import word_tokenizer
 
 WORDS = ["<pad>", "<end>", *"abcdefgh"]
 G = 4
@@ -21,11 +22,7 @@ G = 4
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<pad>"))
-    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="<end>")
+    return word_tokenizer(WORDS)
 
 
 def model(seed=0):

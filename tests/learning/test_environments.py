@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 from trl import GRPOConfig
 from trl.chat_template_utils import qwen3_chat_template
 
 from rubricnb.judge import CallableJudge
 from rubricnb.rubric import Criterion, GradedGroup, Label, Rubric, Verdict
 from rubricnb.train.credit_trainer import CreditGRPOTrainer
+from tests.learning.chat_models import Counter, byte_tokenizer
 
 SPECIAL = [
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>"),
@@ -23,41 +23,9 @@ SPECIAL = [
 G = 4
 
 
-class Counter:
-    """An environment as trl wants it."""
-
-    def reset(self, **row) -> str | None:
-        self.total = 0
-        return None
-
-    def add(self, number: int) -> str:
-        """Add a number.
-
-        Args:
-            number: what to add.
-
-        Returns:
-            The total.
-        """
-        self.total += int(number)
-        return json.dumps({"total": self.total})
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    raw.train_from_iterator(["user assistant system tool"], trainer)
-    made = PreTrainedTokenizerFast(
-        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>"
-    )
-    made.chat_template = qwen3_chat_template
-    return made
+    return byte_tokenizer(SPECIAL, qwen3_chat_template)
 
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"number": 2}}\n</tool_call><|im_end|>'

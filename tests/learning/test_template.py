@@ -1,42 +1,23 @@
 """Chat templates: what is fit for training, what is refused and with what advice."""
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 from trl import chat_template_utils as stock
 
 from rubricnb.errors import ConfigError
 from rubricnb.policy.chat import OURS, fit_template
 from rubricnb.policy.template import check_template, control_strings, glue, neutralise, render
 from rubricnb.worlds.desk import OrdersDesk
+from tests.learning.chat_models import SPECIAL, byte_tokenizer
 
-SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>"]
 PLAIN = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
-@pytest.fixture(scope="module")
-def raw():
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=SPECIAL,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(["user assistant system tool"], trainer)
-    return made
-
-
 @pytest.fixture
-def tokenizer(raw):
-    return PreTrainedTokenizerFast(
-        tokenizer_object=raw, eos_token="<|im_end|>", pad_token="<|endoftext|>"
-    )
+def tokenizer():
+    return byte_tokenizer()
 
 
 def test_our_template_passes_every_check(tokenizer):

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from datasets import Dataset
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 from trl import GRPOConfig
 
 from rubricnb.errors import ConfigError
@@ -23,17 +22,12 @@ from rubricnb.seeds import child_seed
 from rubricnb.train.credit_trainer import CreditGRPOTrainer
 from rubricnb.train.graders import booked
 from rubricnb.trajectory import Step, Task, ToolCall, Trajectory
+from tests.learning.chat_models import word_tokenizer
 
 WORDS = ["<pad>", "<end>", *"abcdefgh"]
 TASKS = [f"task {i}" for i in range(6)]
 BATCH = 12
 RANK, WORLD = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-
-
-def tokenizer():
-    raw = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<pad>"))
-    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="<end>")
 
 
 def policy():
@@ -153,7 +147,7 @@ def main(out, case):
             ddp_timeout=60,
         ),
         train_dataset=Dataset.from_list([{"prompt": t} for t in TASKS]),
-        processing_class=tokenizer(),
+        processing_class=word_tokenizer(WORDS),
         rollout_func=recorded,
         grader=grader,
         observer=seen.append,

@@ -181,6 +181,15 @@ def _rar_rescaled(m):
     return np.allclose(m.rar(_batch()), grpo(_batch()), atol=1e-4)
 
 
+def _means_gone(m):
+    """No key keeps a push once its mean is off."""
+    rng = np.random.default_rng(4)
+    n, a = rng.integers(1, 9, (5, 6)).astype(float), rng.normal(size=(5, 6))
+    key = rng.integers(0, 4, (5, 6))
+    out = m.less_means(a, n, key, np.ones((5, 6), dtype=bool))
+    return np.abs(np.bincount(key.ravel(), (n * out).ravel())).max() < 1e-9
+
+
 def _neutral_types(m):
     def rule(b):
         return m.type_neutral(b, RULES["draco"](b))
@@ -213,8 +222,10 @@ MUTANTS = [
     ("rtmc", "out[used] = Q - V", "out[used] = Q", _rtmc_states),
     ("rar", "(w * (v == 1))", "(w * (v == -1))", _rar_rescaled),
     ("rar", "np.abs(np.nan_to_num(v)) * w", "w + 0.0", _rar_rescaled),
-    ("neutral", "a[used] - mean[key]", "a[used] + mean[key]", _neutral_types),
-    ("neutral", "n * (a[used] - plain)", "(a[used] - plain)", _neutral_types),
+    ("neutral", "plain + excess", "excess", _neutral_types),
+    ("neutral", "plain + excess", "a + excess", _neutral_types),
+    ("common", "a - mean[key]", "a + mean[key]", _means_gone),
+    ("common", "np.bincount(key, n * a)", "np.bincount(key, a)", _means_gone),
 ]  # fmt: skip
 LAWS = sorted({(name, law) for name, *_, law in MUTANTS}, key=lambda x: x[1].__name__)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ...errors import ConfigError
+from ...files import content_hash
 from ...trajectory import Group
 from ..asking import Asker, together
 from ..config import JudgeConfig
 from ..loop import run
-from ..messages import PROMPT_VERSION, system
+from ..messages import PROMPT_VERSION, prefix, system
 from ..phases import settled
 from ..protocol import Judge, Reply, as_judge
 from ..render import Prepared, Rendered, render
@@ -40,6 +41,32 @@ class Opened:
             **self.asker.account.to_json(),
             **more,
         }
+
+
+async def once_a_task(
+    o: Opened,
+    memory: MutableMapping[Any, Any],
+    phase: str,
+    prompt: str,
+    read: Callable[[Reply], Any],
+    part: str,
+) -> tuple[tuple[Any, ...], str]:
+    """Return what a reading of the task alone found, and its problem; asked once a task.
+
+    Args:
+        o: the opened group.
+        memory: (task id, content of the task) -> what was found; a problem is not kept.
+        phase, prompt: of the call; the task goes before the prompt.
+        read: from a reply to a reading.
+        part: the reading's field with what it found.
+    """
+    key = (o.group.task.id, content_hash(o.views.prepared_task.identity))
+    if key not in memory:
+        reading = await o.asker.ask(phase, prefix(o.views.task), prompt, read)
+        if reading.problem:
+            return (), reading.problem
+        memory[key] = getattr(reading, part)
+    return tuple(memory[key]), ""
 
 
 def over_groups(

@@ -21,9 +21,9 @@ from ...trajectory import EMPTY, Group
 from ..answers import as_text
 from ..asking import together
 from ..config import JudgeConfig
-from ..messages import json_lines, prefix, template
+from ..messages import json_lines, template
 from ..protocol import Judge, Reply
-from .common import Opened, over_groups, read_object
+from .common import Opened, once_a_task, over_groups, read_object
 
 LEAST, MOST = 3, 16  # items of one task
 Fired = tuple[frozenset[str], ...]
@@ -195,18 +195,8 @@ def read_fired(reply: Reply | str, ids: Sequence[str], n_steps: int, untrusted: 
 
 
 async def _items(o: Opened, memory: MutableMapping[Any, Any]) -> _Items:
-    key = (o.group.task.id, content_hash(o.views.prepared_task.identity))
-    if key not in memory:
-        reading = await o.asker.ask(
-            "transition_items",
-            prefix(o.views.task),
-            template("transition_items").render(least=LEAST, most=MOST),
-            read_items,
-        )
-        if reading.problem:
-            return reading
-        memory[key] = reading.items
-    return _Items(tuple(memory[key]))
+    prompt = template("transition_items").render(least=LEAST, most=MOST)
+    return _Items(*await once_a_task(o, memory, "transition_items", prompt, read_items, "items"))
 
 
 async def _fired(o: Opened, g: int, items: Sequence[Item]) -> _Fired:

@@ -10,17 +10,16 @@ import numpy as np
 
 from ...credit.rar import WEIGHTS, rar_reward
 from ...errors import ConfigError
-from ...files import content_hash
 from ...grading import arrays
 from ...rubric import Criterion, Rubric
 from ...trajectory import Group
 from ..answers import as_text
 from ..asking import together
 from ..config import JudgeConfig
-from ..messages import criterion_row, json_lines, prefix, template
+from ..messages import criterion_row, json_lines, template
 from ..phases import grade_group
 from ..protocol import Judge, Reply
-from .common import Opened, over_groups, read_object
+from .common import Opened, once_a_task, over_groups, read_object
 from .results import Rewarded
 
 LEAST, MOST = 7, 20
@@ -89,18 +88,10 @@ async def _criteria(o: Opened, memory: MutableMapping[Any, Any]) -> _Weighted:
     given = o.asker.config.rubric
     if isinstance(given, Rubric):
         return _Weighted(given.criteria)
-    key = (o.group.task.id, content_hash(o.views.prepared_task.identity))
-    if key not in memory:
-        reading = await o.asker.ask(
-            "weighted_rubric",
-            prefix(o.views.task),
-            template("weighted_rubric").render(least=LEAST, limit=MOST),
-            read_weighted,
-        )
-        if reading.problem:
-            return reading
-        memory[key] = reading.criteria
-    return _Weighted(tuple(memory[key]))
+    prompt = template("weighted_rubric").render(least=LEAST, limit=MOST)
+    return _Weighted(
+        *await once_a_task(o, memory, "weighted_rubric", prompt, read_weighted, "criteria")
+    )
 
 
 async def _explicit(o: Opened, criteria: tuple[Criterion, ...]) -> Rewarded:
